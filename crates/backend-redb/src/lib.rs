@@ -1,0 +1,1 @@
+//! The redb backend of runledger.

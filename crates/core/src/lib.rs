@@ -1,0 +1,46 @@
+//! The contract of runledger: records, commands, pure transitions, queries, errors, the JSON form, and the interface
+//! that a backend implements. Programs use the package `runledger`, which brings the backends.
+//!
+//! The parts, from the outside in: a [`Ledger`] takes a [`Command`] or a [`Query`], checks its shape, and has a
+//! [`Backend`] load and store the records about which the [`transition`]s decide.
+
+pub mod transition;
+
+mod answer;
+mod backend;
+pub mod codec;
+mod command;
+mod cursor;
+mod error;
+mod gate;
+mod group;
+mod json;
+pub mod keys;
+mod ledger;
+mod open;
+mod payload;
+mod query;
+mod record;
+mod request;
+mod shape;
+mod text;
+mod time;
+mod transfer;
+
+pub use answer::*;
+pub use backend::*;
+pub use command::*;
+pub use error::*;
+pub use ledger::*;
+pub use open::*;
+pub use payload::*;
+pub use query::*;
+pub use record::*;
+pub use request::*;
+pub use shape::{DEFAULT_MAX_PAYLOAD_BYTES, Limits, MAX_LIST_VALUES, MAX_REQUEST_BYTES};
+pub use text::*;
+pub use time::*;
+pub use transfer::*;
+
+/// The result of every call of this library.
+pub type Result<T> = std::result::Result<T, Error>;
