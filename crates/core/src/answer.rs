@@ -284,8 +284,8 @@ impl Answer {
             Answer::AgentPage(page) => page.append_json(out, "agents", |out, agent| agent.append_json(out)),
             Answer::ProjectPage(page) => page.append_json(out, "projects", append_project),
             Answer::Runs(runs) => whole(out, |object| object.list("runs", &runs.runs, |out, run| run.append_json(out))),
-            Answer::ExpiredRuns(expired) => expired.append_json(out, "runs"),
-            Answer::ExpiredAgents(expired) => expired.append_json(out, "agents"),
+            Answer::ExpiredRuns(expired) => append_expired(out, "runs", expired),
+            Answer::ExpiredAgents(expired) => append_expired(out, "agents", expired),
             Answer::RunStats(stats) => whole(out, |object| stats.write(object)),
             Answer::StoreInfo(info) => whole(out, |object| info.write(object)),
             Answer::VerifyReport(report) => whole(out, |object| report.write(object)),
@@ -335,13 +335,11 @@ impl<T> Page<T> {
     }
 }
 
-impl<T: Shape> Expired<T> {
-    fn append_json(&self, out: &mut Vec<u8>, name: &str) {
-        whole(out, |object| {
-            object.list(name, &self.rows, |out, record| record.append_json(out));
-            object.bool("hasMore", self.has_more);
-        });
-    }
+fn append_expired<T: Shape>(out: &mut Vec<u8>, name: &str, expired: &Expired<T>) {
+    whole(out, |object| {
+        object.list(name, &expired.rows, |out, record| record.append_json(out));
+        object.bool("hasMore", expired.has_more);
+    });
 }
 
 impl StatusCounts {

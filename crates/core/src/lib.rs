@@ -26,6 +26,7 @@ mod shape;
 mod text;
 mod time;
 mod transfer;
+mod walk;
 
 pub use answer::*;
 pub use backend::*;
@@ -41,6 +42,7 @@ pub use shape::{DEFAULT_MAX_PAYLOAD_BYTES, Limits, MAX_LIST_VALUES, MAX_REQUEST_
 pub use text::*;
 pub use time::*;
 pub use transfer::*;
+pub use walk::Walk;
 
 /// The result of every call of this library.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -8,8 +8,8 @@ use crate::json::write::Object;
 use crate::record::names;
 use crate::shape::Shape;
 use crate::{
-    AgentRun, AnswerForm, CompactReport, Error, Id, Limits, NodeRun, Page, ProjectSummary, Result, Run, RunStats, Runs, Status, StoreInfo,
-    Time, VerifyReport,
+    AgentRun, AnswerForm, CompactReport, Error, Expired, Id, Limits, NodeRun, Page, ProjectSummary, Result, Run, RunStats, Runs, Status,
+    StoreInfo, Time, VerifyReport,
 };
 
 /// How many rows a page has unless the caller says.
@@ -617,5 +617,3 @@ impl<T> Rows<T> {
         Rows { rows: Vec::new(), total: with_total.then_some(0), has_more: false }
     }
 }
-
-pub use crate::answer::Expired;

@@ -272,6 +272,7 @@ fn within_limit(size_bytes: usize, name: &str, limits: &Limits) -> Result<()> {
 /// Implements [`Shape`] for a struct from the table of its fields and their JSON names.
 macro_rules! shape {
     ($name:ident { $($field:ident: $type:ty = $json:literal),* $(,)? } $(where $rules:expr)?) => {
+        #[allow(unused_variables, reason = "an operation may have no fields at all")]
         impl $crate::shape::Shape for $name {
             fn read(fields: &mut $crate::json::read::Fields<'_>) -> $crate::Result<Self> {
                 Ok($name { $($field: $crate::shape::Field::read(fields, $json)?),* })

@@ -104,7 +104,7 @@ pub(crate) fn elements<'a>(field: &str, raw: &Raw<'a>) -> Result<Vec<Raw<'a>>> {
     if raw.kind != Kind::Array {
         return Err(wrong_kind(field, "an array", raw));
     }
-    let mut scan = || {
+    let scan = || {
         let mut scanner = Scanner::new(raw.text);
         let mut values = Vec::new();
         scanner.need(b'[', "an array was expected")?;

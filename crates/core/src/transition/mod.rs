@@ -1,0 +1,14 @@
+//! The rules: what every command needs and does, as pure functions.
+//!
+//! Every comparison of a status, a token or a lease is made here and nowhere else. A command names its [`Scope`], the
+//! records that it needs; they are loaded; [`decide`] says what becomes of them; the result is stored. Nothing here
+//! knows a backend.
+
+mod coherence;
+mod decide;
+mod scope;
+
+pub use decide::{Decision, decide};
+pub use scope::{Loaded, Scope};
+
+pub(crate) use scope::{apply, load, sorted};
