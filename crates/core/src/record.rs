@@ -71,11 +71,6 @@ names! {
 }
 
 impl Status {
-    /// Whether nothing can follow it: succeeded, failed or cancelled.
-    pub const fn is_terminal(self) -> bool {
-        matches!(self, Status::Succeeded | Status::Failed | Status::Cancelled)
-    }
-
     /// The status that is stored as this number.
     pub fn from_number(number: u8) -> Option<Status> {
         Status::ALL.get(usize::from(number)).copied()

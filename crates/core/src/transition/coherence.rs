@@ -2,6 +2,13 @@
 
 use crate::{AgentRun, NodeRun, Run, Status};
 
+impl Status {
+    /// Whether nothing can follow it: succeeded, failed or cancelled.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Status::Succeeded | Status::Failed | Status::Cancelled)
+    }
+}
+
 /// The first rule that is broken.
 fn first_broken(rules: &[(bool, &'static str)]) -> Result<(), &'static str> {
     rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, broken)| Err(broken))

@@ -7,8 +7,10 @@
 mod coherence;
 mod decide;
 mod scope;
+mod table;
 
 pub use decide::{Decision, decide};
 pub use scope::{Loaded, Scope};
+pub use table::{Outcome, Row, table, table_as_markdown};
 
 pub(crate) use scope::{apply, load, sorted};
