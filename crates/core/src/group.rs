@@ -87,6 +87,23 @@ impl Step {
     }
 }
 
+/// Parts steps, in their order, so that each part is within the bounds of a group (or is one step alone).
+pub(crate) fn parts(steps: Vec<Step>) -> Vec<Vec<Step>> {
+    let mut parts: Vec<Vec<Step>> = Vec::new();
+    let mut bytes = 0;
+    for step in steps {
+        bytes += step.size_bytes();
+        match parts.last_mut() {
+            Some(part) if part.len() < MAX_STEPS && bytes <= MAX_BYTES => part.push(step),
+            _ => {
+                bytes = step.size_bytes();
+                parts.push(vec![step]);
+            }
+        }
+    }
+    parts
+}
+
 enum Ran {
     Through,
     /// The transaction must be rolled back and made again without this step.

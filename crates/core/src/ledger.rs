@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cursor::List;
 use crate::gate::{Gate, Pass};
-use crate::group::{Queue, Step, commit_all};
+use crate::group::{Queue, Step, commit_all, parts};
 use crate::transition::sorted;
 use crate::*;
 
@@ -102,7 +102,8 @@ impl Ledger {
         }
         let clock = &*self.0.clock;
         if self.0.shares_commits {
-            return Ok(self.0.queue.submit(&**backend, clock, steps));
+            let parts = parts(steps).into_iter();
+            return Ok(parts.flat_map(|part| self.0.queue.submit(&**backend, clock, part)).collect());
         }
         for step in &mut steps {
             commit_all(&**backend, clock, &mut [step]);
