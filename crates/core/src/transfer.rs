@@ -389,13 +389,13 @@ fn record<R: Record + Shape>(name: &str, raw: &Raw<'_>, limits: &Limits) -> Resu
 
 fn header(raw: &Raw<'_>) -> Result<Line> {
     let mut fields = Fields::of_value("runledger", raw)?;
-    let format: u32 = Field::read(&mut fields, "format")?;
-    if format > STREAM_FORMAT {
+    let format = fields.take("format").and_then(|raw| raw.as_integer()).ok_or_else(|| unsound("its first line has no format"))?;
+    if format > i128::from(STREAM_FORMAT) {
         let text = format!("the stream has format {format}; this version reads {STREAM_FORMAT}");
         return Err(Error::new(Code::SchemaTooNew, text).with_entity(Entity::Store));
     }
-    if format == 0 {
-        return Err(unsound("there is no format 0"));
+    if format < i128::from(STREAM_FORMAT) {
+        return Err(unsound(format_args!("there is no format {format}")));
     }
     fields.finish()?;
     Ok(Line::Header)
