@@ -1,2 +1,58 @@
-//! x
-fn main(){}
+//! The tasks of this workspace: `cargo xtask` lists them.
+
+mod check;
+mod command;
+mod metadata;
+mod msrv;
+mod peers;
+mod tools;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What went wrong, for the one who called.
+type Result<T, E = String> = std::result::Result<T, E>;
+
+struct Task {
+    name: &'static str,
+    does: &'static str,
+    run: fn() -> Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task { name: "ci", does: "install-tools, then check: the one command for a fresh machine", run: ci },
+    Task { name: "check", does: "verify all that CI verifies; writes nothing but build output", run: check::check },
+    Task { name: "fix", does: "format, and mend what clippy can mend", run: check::fix },
+    Task { name: "install-tools", does: "install the tools that check uses and this machine lacks", run: tools::install },
+];
+
+fn ci() -> Result<()> {
+    tools::install()?;
+    check::check()
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let task = match &arguments[..] {
+        [name] => TASKS.iter().find(|task| task.name == *name),
+        _ => None,
+    };
+    let Some(task) = task else {
+        eprintln!("usage: cargo xtask TASK\n");
+        for task in TASKS {
+            eprintln!("  {:<14} {}", task.name, task.does);
+        }
+        return ExitCode::from(2);
+    };
+    let began = Instant::now();
+    match (task.run)() {
+        Ok(()) => {
+            println!("\n{}: all well after {} s", task.name, began.elapsed().as_secs());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("\n{}: failed after {} s: {why}", task.name, began.elapsed().as_secs());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,394 @@
-//! The sqlite backend of runledger.
+//! The SQLite backend of runledger: a store in one file, for several threads and processes at once.
+
+mod arms;
+mod connect;
+mod db;
+mod error;
+mod export;
+mod nodes;
+mod place;
+mod query;
+mod rows;
+mod schema;
+mod transact;
+mod verify;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use runledger_core::{
+    AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Durability, Error, ExpiredFilter, ExportRecord, Id, Mode, NodeFilter,
+    NodeRun, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo, VerifyReport, Work,
+};
+use rusqlite::Connection;
+
+use crate::connect::{Abandoned, Access, Readers, closed, pragma, reader, retry, run, set, wait_at_most};
+use crate::db::Db;
+use crate::error::{Fault, Outcome};
+use crate::place::Place;
+use crate::transact::SqliteTx;
+
+/// The log is cut back when it has grown past this, in bytes. The engine begins it anew by itself whenever no reader is
+/// in it at the right moment; readers that overlap all the time would let it grow without end.
+const MAX_LOG_BYTES: u64 = 16 << 20;
+
+/// How long a commit that finds the log too long waits for readers to leave it: the longer the log, the longer, so that
+/// readers that stay long can't let it grow without end either.
+const LOG_PATIENCE: Duration = Duration::from_millis(50);
+
+/// A store in a SQLite file.
+///
+/// ```
+/// use runledger_backend_sqlite::SqliteBackend;
+/// use runledger_core::{Backend, OpenOptions};
+/// # let directory = tempfile::tempdir().map_err(|_| runledger_core::Error::corrupt("no temporary directory"))?;
+/// let backend = SqliteBackend::open(&directory.path().join("runs.db"), &OpenOptions::new())?;
+/// assert_eq!(backend.info()?.schema_version, 1);
+/// backend.close()?;
+/// # Ok::<(), runledger_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SqliteBackend {
+    place: Place,
+    durability: Durability,
+    mode: Mode,
+    timeout: Duration,
+    /// How reading connections see the file.
+    access: Access,
+    // Dropped before the writer, so that the last connection to close is one that can clear the log away.
+    readers: Readers,
+    writer: Mutex<Writer>,
+    broken: OnceLock<Error>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    /// `None` on a store that is opened read-only or closed.
+    conn: Option<Connection>,
+    /// The log's size past which it is cut back. It moves on when readers were in the way.
+    max_log_bytes: u64,
+}
+
+impl SqliteBackend {
+    /// Opens the store in the file at `path`, which is created where the options say so.
+    ///
+    /// # Errors
+    /// `invalid_input` for an empty path; `io` where there is no such directory or file, or the system refuses;
+    /// `read_only` where the file or its directory can't be written; `not_a_ledger` and `schema_too_new` for a file that
+    /// is left untouched; `corrupt` for a damaged one; `busy` where another process holds it for longer than the options
+    /// allow to wait.
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<SqliteBackend> {
+        let timeout = Duration::from_millis(options.busy_timeout_ms);
+        wait_at_most(timeout);
+        let mut place = Place::new(path)?;
+        let (conn, access) = match options.mode {
+            Mode::ReadOnly => (None, schema::open_read_only(&place, options)?),
+            Mode::Create | Mode::Existing => (Some(schema::open_writer(&mut place, options)?), Access::Write),
+        };
+        Ok(SqliteBackend {
+            place,
+            durability: options.durability,
+            mode: options.mode,
+            timeout,
+            access,
+            readers: Readers::default(),
+            writer: Mutex::new(Writer { conn, max_log_bytes: MAX_LOG_BYTES }),
+            broken: OnceLock::new(),
+        })
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        // A work that panicked left nothing half done: its transaction was rolled back.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told<T>(&self, outcome: Outcome<T>) -> Result<T> {
+        outcome.map_err(|fault| fault.into_error(&self.place.shown))
+    }
+
+    /// Refuses everything once a commit's flush has failed.
+    fn check_whole(&self) -> Result<()> {
+        self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn make_reader(&self) -> Outcome<Connection> {
+        self.readers.check_open()?;
+        retry(|| reader(&self.place, self.access, self.durability))
+    }
+
+    /// Has `ask` look at one state of the store.
+    fn read<T>(&self, ask: impl FnOnce(&Db<'_>) -> Outcome<T>) -> Result<T> {
+        self.check_whole()?;
+        let deadline = wait_at_most(self.timeout);
+        let answer = || {
+            let conn = self.readers.lend(deadline, || self.make_reader())?;
+            in_one_state(&conn, ask)
+        };
+        self.told(answer())
+    }
+
+    /// Has `use_it` work with the connection that writes, outside of a transaction.
+    fn with_writer<T>(&self, use_it: impl FnOnce(&Connection, &mut u64) -> Outcome<T>) -> Result<T> {
+        self.check_whole()?;
+        if self.mode == Mode::ReadOnly {
+            return Err(self.place.error(Code::ReadOnly, "it was opened read-only"));
+        }
+        let mut writer = self.writer();
+        // Another thread may have met a failed flush while this one waited.
+        self.check_whole()?;
+        let Writer { conn, max_log_bytes } = &mut *writer;
+        let conn = conn.as_ref().ok_or_else(closed)?;
+        wait_at_most(self.timeout);
+        let used = use_it(conn, max_log_bytes);
+        self.told(used)
+    }
+
+    fn transact(&self, conn: &Connection, work: &mut dyn Work) -> Outcome<bool> {
+        run(conn, "BEGIN IMMEDIATE")?;
+        // Even a work that panics must not leave the store locked.
+        let _rollback = Abandoned(conn);
+        let mut tx = SqliteTx::new(Db::new(conn), &self.place.shown);
+        work.run(&mut tx)?;
+        let changed = tx.changed;
+        drop(tx);
+        run(conn, "COMMIT").map_err(|fault| self.after_failed_commit(fault))?;
+        Ok(changed)
+    }
+
+    /// When the system refused a write or flush of a commit, nobody knows whether it will show after a crash.
+    fn after_failed_commit(&self, fault: Fault) -> Fault {
+        if error::primary(fault.result()) != rusqlite::ffi::SQLITE_IOERR {
+            return fault;
+        }
+        let what = format!("a commit could not be made durable (result {}): reopen the store, read, then decide", fault.result());
+        let error = self.place.error(Code::Io, &what);
+        self.broken.get_or_init(|| error).clone().into()
+    }
+
+    /// Cuts the log back when readers have kept the engine from doing so.
+    fn bound_log(&self, conn: &Connection, max_log_bytes: &mut u64) {
+        let log_bytes = self.place.log_len();
+        if log_bytes <= *max_log_bytes {
+            return;
+        }
+        let times = u32::try_from(log_bytes / MAX_LOG_BYTES).unwrap_or(u32::MAX);
+        wait_at_most(LOG_PATIENCE.saturating_mul(times).min(self.timeout));
+        // The commit is made: whatever goes wrong here is for the next try.
+        *max_log_bytes = match checkpoint(conn) {
+            Ok(true) => MAX_LOG_BYTES,
+            _ => log_bytes + MAX_LOG_BYTES,
+        };
+    }
+
+    fn compact_with(&self, conn: &Connection) -> Outcome<CompactReport> {
+        let in_use = || Error::new(Code::Busy, "the store can't be compacted while it is in use").with_path(&self.place.shown);
+        let bytes_before = self.place.size_bytes()?;
+        // A log that somebody reads could not be cleared away afterwards, and the store would be larger than before.
+        if !checkpoint(conn)? {
+            return Err(in_use().into());
+        }
+        // The copy is made in a temporary file, not in memory.
+        set(conn, &self.place, "temp_store", 1)?;
+        let compacted = run(conn, "VACUUM");
+        set(conn, &self.place, "temp_store", 2)?;
+        compacted?;
+        wait_at_most(self.timeout);
+        if !checkpoint(conn)? {
+            return Err(in_use().into());
+        }
+        Ok(CompactReport { bytes_before, bytes_after: self.place.size_bytes()? })
+    }
+
+    fn read_info(&self, conn: &Connection) -> Outcome<StoreInfo> {
+        Ok(StoreInfo {
+            backend: "sqlite".to_owned(),
+            address: self.place.address(),
+            schema_version: u32::try_from(pragma(conn, "user_version")?).unwrap_or(0),
+            library_version: String::new(),
+            engine_name: "SQLite".to_owned(),
+            engine_version: rusqlite::version().to_owned(),
+            durability: self.durability.as_str().to_owned(),
+            mode: self.mode.as_str().to_owned(),
+            size_bytes: self.place.size_bytes()?,
+        })
+    }
+}
+
+/// Has `ask` look at the one state that the store has now. Nothing stays open afterwards.
+fn in_one_state<T>(conn: &Connection, ask: impl FnOnce(&Db<'_>) -> Outcome<T>) -> Outcome<T> {
+    run(conn, "BEGIN")?;
+    let _end = Abandoned(conn);
+    ask(&Db::new(conn))
+}
+
+/// Copies the whole log into the file and empties it; `false` when somebody was in the way.
+fn checkpoint(conn: &Connection) -> Outcome<bool> {
+    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
+    Ok(busy == 0)
+}
+
+impl Backend for SqliteBackend {
+    fn write(&self, work: &mut dyn Work) -> Result<()> {
+        self.with_writer(|conn, max_log_bytes| {
+            if self.transact(conn, work)? {
+                self.bound_log(conn, max_log_bytes);
+            }
+            Ok(())
+        })
+    }
+
+    fn shares_commits(&self) -> bool {
+        true
+    }
+
+    fn broken(&self) -> Option<Error> {
+        self.broken.get().cloned()
+    }
+
+    fn get_run(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Run>> {
+        self.read(|db| Ok(query::by_id(db, query::RUN_BY_ID, project, id, form)?.map(|stored| stored.record)))
+    }
+
+    fn get_node(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<NodeRun>> {
+        self.read(|db| Ok(query::by_id(db, query::NODE_BY_ID, project, id, form)?.map(|stored| stored.record)))
+    }
+
+    fn get_agent(&self, project: &Id, node_run_id: &Id, form: AnswerForm) -> Result<Option<AgentRun>> {
+        self.read(|db| Ok(query::by_id(db, query::AGENT_BY_ID, project, node_run_id, form)?.map(|stored| stored.record)))
+    }
+
+    fn list_runs(&self, filter: &RunFilter, page: &PageRequest) -> Result<Rows<Run>> {
+        self.read(|db| query::list_runs(db, filter, page))
+    }
+
+    fn list_nodes(&self, filter: &NodeFilter, page: &PageRequest) -> Result<Rows<NodeRun>> {
+        self.read(|db| nodes::list_nodes(db, filter, page))
+    }
+
+    fn list_agents(&self, filter: &AgentFilter, page: &PageRequest) -> Result<Rows<AgentRun>> {
+        self.read(|db| query::list_agents(db, filter, page))
+    }
+
+    fn list_projects(&self, page: &PageRequest) -> Result<Rows<ProjectSummary>> {
+        self.read(|db| query::list_projects(db, page))
+    }
+
+    fn latest_runs(&self, project: &Id, workflow_ids: &[Id], form: AnswerForm) -> Result<Vec<Run>> {
+        self.read(|db| query::latest_runs(db, project, workflow_ids, form))
+    }
+
+    fn expired_runs(&self, filter: &ExpiredFilter, form: AnswerForm) -> Result<(Vec<Run>, bool)> {
+        self.read(|db| query::expired(db, filter, form))
+    }
+
+    fn expired_agents(&self, filter: &ExpiredFilter, form: AnswerForm) -> Result<(Vec<AgentRun>, bool)> {
+        self.read(|db| query::expired(db, filter, form))
+    }
+
+    fn run_stats(&self, project: &Id, workflow_ids: Option<&[Id]>) -> Result<RunStats> {
+        self.read(|db| query::run_stats(db, project, workflow_ids))
+    }
+
+    fn export(&self, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()> {
+        self.check_whole()?;
+        wait_at_most(self.timeout);
+        // It may take minutes, for which it must not keep a connection from the queries.
+        let exported = self.make_reader().and_then(|conn| in_one_state(&conn, |db| export::export(db, sink)));
+        self.told(exported)
+    }
+
+    fn info(&self) -> Result<StoreInfo> {
+        self.read(|db| self.read_info(db.conn))
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.mode == Mode::ReadOnly
+    }
+
+    fn verify(&self) -> Result<VerifyReport> {
+        self.check_whole()?;
+        wait_at_most(self.timeout);
+        let report = self.make_reader().and_then(|conn| in_one_state(&conn, verify::verify));
+        self.told(report)
+    }
+
+    fn compact(&self) -> Result<CompactReport> {
+        self.with_writer(|conn, _| self.compact_with(conn))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.readers.close();
+        let Some(conn) = self.writer().conn.take() else { return Ok(()) };
+        wait_at_most(self.timeout);
+        // The last connection to a store copies its log into the file and removes it.
+        self.told(conn.close().map_err(|(_, error)| Fault::Engine(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runledger_core::{Command, Payload, Principal, Put, Status, Stored, Tx};
+    use rusqlite::StatementStatus;
+
+    struct Confirm(i64);
+
+    impl Work for Confirm {
+        fn commands(&self) -> Option<Vec<&Command>> {
+            None
+        }
+        fn run(&mut self, tx: &mut dyn Tx) -> Result<()> {
+            let time = runledger_core::Time::MIN.plus_us(self.0);
+            let Some(before) = tx.run(&"p".into(), &"r".into(), AnswerForm::State)? else {
+                let run = Run {
+                    project_id: "p".into(),
+                    id: "r".into(),
+                    workflow_id: "w".into(),
+                    status: Status::Queued,
+                    input: Some(Payload::from_json("1")?),
+                    queued_at: Some(time),
+                    started_at: time,
+                    waiting_since: None,
+                    finished_at: None,
+                    output: None,
+                    error: None,
+                    source: None,
+                    requested_by_principal: Principal::system(),
+                    attempt: 0,
+                    execution: None,
+                };
+                return tx.put_run(&Put::insert(run));
+            };
+            let mut record = before.record.clone();
+            record.attempt += 1;
+            record.status = if record.status == Status::Queued { Status::Running } else { Status::Queued };
+            let after = Stored { record, held: before.held, handle: before.handle };
+            tx.put_run(&Put { before: Some(before), after, written: runledger_core::Held::default() })
+        }
+    }
+
+    #[test]
+    fn no_statement_is_prepared_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let backend = SqliteBackend::open(&directory.path().join("runs.db"), &OpenOptions::new()).unwrap();
+        let count = "UPDATE workflow SET queued = queued + ?2, running = running + ?3, waiting = waiting + ?4, succeeded = succeeded + ?5, \
+                     failed = failed + ?6, cancelled = cancelled + ?7 WHERE key = ?1";
+        let counters = |expected: i32| {
+            let writer = backend.writer();
+            let conn = writer.conn.as_ref().expect("it was opened to write");
+            for sql in [query::RUN_BY_ID, count, "BEGIN IMMEDIATE", "COMMIT"] {
+                let statement = conn.prepare_cached(sql).expect("it was prepared before");
+                assert!(statement.reset_status(StatementStatus::Run) >= expected, "{sql} was thrown away");
+                let prepared_again = statement.reset_status(StatementStatus::RePrepare);
+                assert!(expected == 0 || prepared_again == 0, "{sql} was prepared again {prepared_again} times");
+            }
+        };
+        backend.write(&mut Confirm(0)).unwrap();
+        counters(0);
+        for at in 0..50 {
+            backend.write(&mut Confirm(at)).unwrap();
+        }
+        counters(50);
+    }
+}

@@ -1,0 +1,214 @@
+//! The one place where an address becomes a backend.
+
+use percent_encoding::percent_decode_str;
+
+use crate::{Code, Error, Ledger, OpenOptions, Result};
+
+/// The backends of this version, each a feature of its own name.
+const BACKENDS: [&str; 3] = ["memory", "sqlite", "redb"];
+
+/// Opens the store at an address: `memory:`, `sqlite:PATH` or `redb:PATH`.
+///
+/// In a path, `%`, `?` and `#` are written `%25`, `%3F` and `%23`; every other character may be escaped so. Options follow
+/// as a query: `sqlite:runs.db?durability=relaxed&busy_timeout_ms=500`.
+///
+/// # Errors
+/// `invalid_input`, naming the option that is unknown, wrong or given twice, else `path` or `url`; `unsupported` when this
+/// build lacks the backend; else what the backend answers.
+///
+/// ```
+/// # #[cfg(feature = "memory")]
+/// # fn main() -> runledger::Result<()> {
+/// use runledger::Code;
+/// let ledger = runledger::open("memory:?max_payload_bytes=1000")?;
+/// assert_eq!(runledger::open("memory:?colour=red").unwrap_err().details().field.as_deref(), Some("colour"));
+/// assert_eq!(runledger::open("mysql://db").unwrap_err().code(), Code::InvalidInput);
+/// ledger.close()
+/// # }
+/// # #[cfg(not(feature = "memory"))]
+/// # fn main() {}
+/// ```
+pub fn open(url: &str) -> Result<Ledger> {
+    open_with(url, OpenOptions::new())
+}
+
+/// Opens the store at an address, as [`open`]; what its query gives goes before the same option in `options`.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(url: &str, mut options: OpenOptions) -> Result<Ledger> {
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    if matches!(scheme, "postgres" | "postgresql") {
+        return Err(Error::new(Code::Unsupported, "this build has no backend for PostgreSQL"));
+    }
+    if !BACKENDS.contains(&scheme) {
+        return Err(Error::invalid("url", "an address begins with memory:, sqlite: or redb:"));
+    }
+    if rest.contains('#') {
+        return Err(Error::invalid("url", "an address has no fragment; in a path, # is written %23"));
+    }
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+    if let Some(query) = query {
+        set_options(&mut options, query)?;
+    }
+    let path = decode("path", path)?;
+    match scheme {
+        "memory" if !path.is_empty() => Err(Error::invalid("path", "memory: takes none")),
+        #[cfg(feature = "memory")]
+        "memory" => open_memory(&options),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => open_sqlite(path, &options),
+        #[cfg(feature = "redb")]
+        "redb" => open_redb(path, &options),
+        off => Err(Error::new(Code::Unsupported, format!("this build has no backend for {off}: turn on the feature '{off}' of runledger"))),
+    }
+}
+
+/// Opens a new store in memory.
+///
+/// # Errors
+/// `io` for a mode that needs a store to be there; `unsupported` for a journal.
+#[cfg(feature = "memory")]
+pub fn open_memory(options: &OpenOptions) -> Result<Ledger> {
+    Ok(Ledger::new(crate::memory::MemoryBackend::open(options)?, options))
+}
+
+/// Opens the store in a SQLite file.
+///
+/// # Errors
+/// `invalid_input` for an empty path or one with a NUL; else what the backend answers.
+#[cfg(feature = "sqlite")]
+pub fn open_sqlite(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Ledger> {
+    Ok(Ledger::new(crate::sqlite::SqliteBackend::open(checked(path.as_ref())?, options)?, options))
+}
+
+/// Opens the store in a redb file.
+///
+/// # Errors
+/// `invalid_input` for an empty path or one with a NUL; else what the backend answers.
+#[cfg(feature = "redb")]
+pub fn open_redb(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Ledger> {
+    Ok(Ledger::new(crate::redb::RedbBackend::open(checked(path.as_ref())?, options)?, options))
+}
+
+/// No engine may see these two: to SQLite an empty path is a temporary store, and a NUL ends a path early.
+#[cfg(any(feature = "sqlite", feature = "redb"))]
+fn checked(path: &std::path::Path) -> Result<&std::path::Path> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.is_empty() {
+        return Err(Error::invalid("path", "can't be empty"));
+    }
+    if bytes.contains(&0) {
+        return Err(Error::invalid("path", "can't hold the character NUL"));
+    }
+    Ok(path)
+}
+
+fn set_options(options: &mut OpenOptions, query: &str) -> Result<()> {
+    let mut seen = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decode("url", name)?;
+        if name.is_empty() {
+            return Err(Error::invalid("url", "an option without a name"));
+        }
+        if seen.contains(&name) {
+            return Err(Error::invalid(name, "the option is given twice"));
+        }
+        options.set(&name, &decode(&name, value)?)?;
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// A stray `%` is refused: taken as it is, it would name another file as soon as two hex digits follow it.
+fn decode(field: &str, escaped: &str) -> Result<String> {
+    let is_escape = |after: &[u8]| matches!(after, [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit());
+    if escaped.split('%').skip(1).any(|after| !is_escape(after.as_bytes())) {
+        return Err(Error::invalid(field, "a % begins an escape of two hex digits; itself it is written %25"));
+    }
+    let decoded = percent_decode_str(escaped).decode_utf8();
+    decoded.map(String::from).map_err(|_| Error::invalid(field, "the escapes are not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> (Code, Option<String>) {
+        let Err(error) = open(url) else { panic!("{url} was opened") };
+        (error.code(), error.details().field.clone())
+    }
+
+    #[test]
+    fn an_address_that_is_wrong_says_where() {
+        for (url, field) in [
+            ("", "url"),
+            ("memory", "url"),
+            ("runs.db", "url"),
+            ("SQLITE:x", "url"),
+            ("mysql://host/db", "url"),
+            ("memory:x", "path"),
+            ("memory://", "path"),
+            ("memory:#x", "url"),
+            ("memory:?durability=full#x", "url"),
+            ("memory:?", "url"),
+            ("memory:?durability=full&", "url"),
+            ("memory:?=full", "url"),
+            ("memory:?colour=red", "colour"),
+            ("memory:?durability", "durability"),
+            ("memory:?durability=Full", "durability"),
+            ("memory:?busy_timeout_ms=-1", "busy_timeout_ms"),
+            ("memory:?busy_timeout_ms=1&busy_timeout_ms=1", "busy_timeout_ms"),
+            ("memory:?d%75rability=x", "durability"),
+            ("sqlite:", "path"),
+            ("sqlite:?mode=create", "path"),
+            ("sqlite:a%00b", "path"),
+            ("sqlite:%ff", "path"),
+            ("sqlite:50%", "path"),
+            ("sqlite:50%.db", "path"),
+        ] {
+            if url.starts_with("memory") && !cfg!(feature = "memory") || url.starts_with("sqlite") && !cfg!(feature = "sqlite") {
+                continue;
+            }
+            assert_eq!(refused(url), (Code::InvalidInput, Some(field.to_owned())), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_backend_that_this_build_lacks_is_unsupported() {
+        for url in ["postgres://user:secret@host/db", "postgresql://host"] {
+            let Err(error) = open(url) else { panic!("{url} was opened") };
+            assert_eq!(error.code(), Code::Unsupported);
+            assert!(!error.message().contains("secret"));
+        }
+        let is_on = [("memory:", cfg!(feature = "memory")), ("sqlite:x", cfg!(feature = "sqlite")), ("redb:x", cfg!(feature = "redb"))];
+        for (url, _) in is_on.into_iter().filter(|(_, is_on)| !is_on) {
+            assert_eq!(refused(url).0, Code::Unsupported, "{url}");
+        }
+    }
+
+    #[cfg(any(feature = "sqlite", feature = "redb"))]
+    #[test]
+    fn the_odd_characters_of_a_path_name_exactly_that_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().to_str().unwrap();
+        let schemes = [cfg!(feature = "sqlite").then_some("sqlite"), cfg!(feature = "redb").then_some("redb")];
+        for scheme in schemes.into_iter().flatten() {
+            for (escaped, name) in [("q%3fx=1", "q?x=1"), ("h%23ash", "h#ash"), ("per%2541cent", "per%41cent"), ("sp é", "sp é")] {
+                open(&format!("{scheme}:{base}/{scheme}-{escaped}")).unwrap().close().unwrap();
+                assert!(dir.path().join(format!("{scheme}-{name}")).is_file(), "{name}");
+            }
+        }
+    }
+
+    #[cfg(feature = "memory")]
+    #[test]
+    fn the_query_goes_before_the_typed_options() {
+        let options = OpenOptions::new().with_max_payload_bytes(10);
+        let ledger = open_with("memory:?max_payload_bytes=20", options).unwrap();
+        let queue = |json: &str| crate::QueueRun::new("shop", "r1", "checkout", crate::Payload::from_json(json).unwrap());
+        assert_eq!(ledger.queue_run(queue("1234567890123456789012345")).unwrap_err().code(), Code::TooLarge);
+        assert!(ledger.queue_run(queue("1234567890123456789")).is_ok());
+    }
+}

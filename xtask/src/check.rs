@@ -1,0 +1,63 @@
+//! All that CI verifies, and what can be mended without thought.
+
+use std::env::consts::EXE_EXTENSION;
+use std::process::{Command, Stdio};
+
+use crate::command::{program, root, run, run_command};
+use crate::metadata::Metadata;
+use crate::{Result, msrv, peers, tools};
+
+/// The facade: whose features and examples are tried one by one.
+const FACADE: &str = "runledger";
+
+/// The tests come last, so that their summary closes the output.
+pub(crate) fn check() -> Result<()> {
+    let metadata = Metadata::read()?;
+    run("cargo fmt --all --check")?;
+    run("cargo clippy --locked --workspace --all-targets --all-features -- -D warnings")?;
+    every_feature_alone(&metadata)?;
+    let doc = "cargo doc --locked --workspace --all-features --no-deps";
+    run_command(doc, program(doc).env("RUSTDOCFLAGS", "-D warnings"))?;
+    msrv::check(&metadata)?;
+    dependencies()?;
+    peers::check(&metadata)?;
+    examples(&metadata)?;
+    run("cargo test --locked --workspace --all-features --doc")?;
+    run("cargo nextest run --locked --workspace --all-features")
+}
+
+/// A feature that works only beside another one is found by building it alone.
+fn every_feature_alone(metadata: &Metadata) -> Result<()> {
+    let lint = |features: &str| {
+        run(&format!("cargo clippy --locked --package {FACADE} --all-targets --no-default-features --features={features} -- -D warnings"))
+    };
+    lint("")?;
+    let features = metadata.package(FACADE)?["features"].as_object().ok_or("the facade has no features")?;
+    features.keys().try_for_each(|feature| lint(feature))
+}
+
+/// The examples are built with the workspace and in the profile of the tests, so that nothing is built once more for them.
+fn examples(metadata: &Metadata) -> Result<()> {
+    run("cargo build --locked --workspace --all-features --profile test --examples")?;
+    let targets = metadata.package(FACADE)?["targets"].as_array().ok_or("the facade has no targets")?;
+    let examples = targets.iter().filter(|target| target["kind"][0] == "example").filter_map(|target| target["name"].as_str());
+    let folder = metadata.target_directory()?.join("debug/examples");
+    examples.into_iter().try_for_each(|example| {
+        let path = folder.join(example).with_extension(EXE_EXTENSION);
+        run_command(&format!("examples/{example}"), Command::new(path).current_dir(root()).stdin(Stdio::null()))
+    })
+}
+
+/// Advisories are left out: their database is fetched from the network, and CI must not fail for news.
+fn dependencies() -> Result<()> {
+    if tools::is_there("deny") {
+        return run("cargo deny --locked --all-features check --hide-inclusion-graph bans licenses sources");
+    }
+    println!("\nskipped: licences, bans and sources of the dependencies, since cargo-deny is not installed");
+    Ok(())
+}
+
+pub(crate) fn fix() -> Result<()> {
+    run("cargo clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged")?;
+    run("cargo fmt --all")
+}
