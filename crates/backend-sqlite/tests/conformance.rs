@@ -1,9 +1,9 @@
-//! The backend behind a ledger, held against the contract.
+//! Every case of the conformance suite on this backend.
 
 use runledger_backend_sqlite::SqliteBackend;
-use runledger_conformance::{LedgerHarness, Traits};
+use runledger_conformance::{LedgerHarness, Traits, conformance_tests};
 use runledger_core::Ledger;
 
-runledger_conformance::conformance_tests! {
+conformance_tests! {
     LedgerHarness::new("sqlite", Traits::sqlite(), |path, options| Ok(Ledger::new(SqliteBackend::open(path, options)?, options)))
 }

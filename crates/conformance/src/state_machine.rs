@@ -62,14 +62,23 @@ fn step() -> impl Strategy<Value = Step> {
 /// When a store answers otherwise than the oracle.
 pub fn run_state_machine(harnesses: &[&dyn Harness], cases: u32, steps: usize) {
     let seed = std::env::var("RUNLEDGER_SEED").ok().and_then(|seed| seed.parse::<u64>().ok()).unwrap_or(0);
-    if let Some(failure) = find_difference(harnesses, cases, steps, seed) {
+    const MAX_SHRINK_STEPS: u32 = 20_000;
+    if let Some(failure) = find_difference(harnesses, cases, steps, seed, MAX_SHRINK_STEPS) {
         panic!("{failure}\n(RUNLEDGER_SEED={seed})");
     }
 }
 
-/// The shortest sequence found on which a store differs from the oracle, as text; `None` when there is none.
-pub fn find_difference(harnesses: &[&dyn Harness], cases: u32, steps: usize, seed: u64) -> Option<String> {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, max_shrink_time: 120_000, ..Config::default() };
+/// A sequence on which a store differs from the oracle, as text, after so many attempts to make it shorter; `None` when
+/// there is none.
+pub fn find_difference(harnesses: &[&dyn Harness], cases: u32, steps: usize, seed: u64, max_shrink_steps: u32) -> Option<String> {
+    const MAX_SHRINK_MS: u32 = 120_000;
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: max_shrink_steps,
+        max_shrink_time: MAX_SHRINK_MS,
+        ..Config::default()
+    };
     let mut seed_bytes = [0; 32];
     seed_bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes));

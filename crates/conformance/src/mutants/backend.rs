@@ -10,53 +10,7 @@ use runledger_core::{
 };
 
 use super::transaction::BrokenTx;
-
-/// What is broken in a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is named as what it does wrong")]
-pub enum BackendFault {
-    // In a transaction that writes.
-    ChangeOfANodeIsDropped,
-    CancelledAgentStaysRunning,
-    OutputIsLost,
-    InputOfAQueuedRunStays,
-    SourceIsForgottenToBeHeld,
-    NewestQueuedRunIsClaimed,
-    ClaimIgnoresTheWorkflows,
-    ClaimOfAnAgentIgnoresTheAgents,
-    NodesOfARunAreNotFound,
-    UndoDoesNothing,
-    PurgeTakesTheLatest,
-    DeletedNodesCanStillBeRead,
-    DeleteMiscountsTheAgents,
-    ConfirmMovesTheLeaseBack,
-    ResumeIsNoAttempt,
-    WaitKeepsTheExecution,
-    FailedWorkIsCommitted,
-    ClockIsTheServers,
-    // In what is read.
-    GetIsStale,
-    GetIgnoresTheProject,
-    ListIgnoresTheForm,
-    TiesComeInReverse,
-    ListIgnoresTheNodeKey,
-    WindowIsOpenAtItsEnd,
-    TotalIsOneMore,
-    TotalCountsOnlyThePage,
-    LastRowIsNotAnnounced,
-    CursorPassesOverTies,
-    LatestComeInByteOrder,
-    ExpiredLeavesOutTheBound,
-    ExpiredComeById,
-    ExpiredIgnoresTheProject,
-    StatsLoseARun,
-    ProjectWithoutRunsIsListed,
-    ExportMissesAnAgent,
-    ExportIsOutOfOrder,
-    VerifyChecksNothing,
-}
-
-use BackendFault as F;
+use super::{BackendFault, BackendFault as F};
 
 /// A backend with a fault.
 pub struct Broken<B> {

@@ -5,42 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::{CallFault, CallFault as F};
 use crate::{Harness, Options, Place, Store, Traits};
-
-/// What is broken in the calls of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is named as what it does wrong")]
-pub enum CallFault {
-    // In how requests are read.
-    FinishAsksNoToken,
-    IdsAreTrimmed,
-    IdsAreLowerCase,
-    TextsEndAtNul,
-    EmptyTextIsAbsence,
-    NullPayloadIsAbsence,
-    PayloadsAreWrittenAnew,
-    UnknownFieldIsIgnored,
-    LimitIsClamped,
-    DefaultPageIsLonger,
-    EmptyListIsNoFilter,
-    CursorFitsBothOrders,
-    // In how answers are written.
-    RefusalIsSuccess,
-    RecordIsNull,
-    FieldsAreSorted,
-    MicrosecondsAreDropped,
-    StaleTokenIsRetryable,
-    IndexCountsFromOne,
-    FieldIsNotNamed,
-    TotalIsAlwaysThere,
-    StateHasTheInput,
-    // In the calls beside.
-    ClosedStillAnswers,
-    ImportAnswersNothingSkipped,
-    RestoreKeepsWhatIsThere,
-}
-
-use CallFault as F;
 
 /// A harness whose stores have a fault.
 pub struct Mangled<H> {

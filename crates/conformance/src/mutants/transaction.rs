@@ -6,7 +6,8 @@ use runledger_core::{
     AgentRun, AnswerForm, Command, Deleted, EndedFilter, Held, Id, NodeRun, Put, Record, Result, Run, Status, Stored, Time, Tx,
 };
 
-use super::backend::{BackendFault as F, Seen};
+use super::BackendFault as F;
+use super::backend::Seen;
 
 /// The slots of a run's large values.
 const INPUT: usize = 0;

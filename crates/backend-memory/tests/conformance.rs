@@ -1,4 +1,4 @@
-//! Every case on the memory backend.
+//! Every case of the conformance suite on this backend.
 
 use runledger_backend_memory::MemoryBackend;
 use runledger_conformance::{LedgerHarness, Traits, conformance_tests};
