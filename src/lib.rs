@@ -40,11 +40,16 @@
 //! # Other features
 //!
 //! - `tokio`: `AsyncLedger`, the same ledger for tasks, which never blocks a thread of the runtime.
-//! - `tracing`: spans and events through the package `tracing`.
+//! - `tracing`: events through the package `tracing`: what was refused, what was committed together, a flush that failed.
 
 #[cfg(feature = "tokio")]
 mod async_ledger;
 mod open;
+
+/// The README's example is compiled and run with the tests of the documentation.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(feature = "memory")]
 #[doc(inline)]

@@ -61,3 +61,15 @@ pub(crate) fn fix() -> Result<()> {
     run("cargo clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged")?;
     run("cargo fmt --all")
 }
+
+/// The documents have parts that a test holds against the code; the same test writes them.
+pub(crate) fn docs() -> Result<()> {
+    let write = "cargo test --package runledger --test readme";
+    run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1"))
+}
+
+/// The tests that take a number of rounds or seeds take many then.
+pub(crate) fn long() -> Result<()> {
+    let tests = "cargo nextest run --locked --workspace --all-features --cargo-profile release --profile long";
+    run_command(tests, program(tests).env("RUNLEDGER_LONG", "1"))
+}

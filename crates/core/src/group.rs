@@ -171,9 +171,16 @@ fn commit(backend: &dyn Backend, clock: &dyn Clock, steps: &mut [&mut Step]) -> 
     loop {
         let mut group = Group { steps, clock, again: false };
         let written = without_panic(|| backend.write(&mut group));
-        if !(written.is_err() && group.again) {
-            return written;
+        if written.is_err() && group.again {
+            continue;
         }
+        #[cfg(feature = "tracing")]
+        match &written {
+            Ok(()) => tracing::trace!(steps = steps.len(), "committed"),
+            Err(error) if backend.broken().is_some() => tracing::error!(%error, "a flush failed; the store must be reopened"),
+            Err(error) => tracing::warn!(%error, steps = steps.len(), "rolled back"),
+        }
+        return written;
     }
 }
 

@@ -86,6 +86,17 @@ impl Ledger {
     }
 
     fn carry_out(&self, backend: &Pass<'_>, request: Request) -> Result<Answer> {
+        #[cfg(feature = "tracing")]
+        let op = request.op();
+        let answer = self.carry_out_untraced(backend, request);
+        #[cfg(feature = "tracing")]
+        if let Err(error) = &answer {
+            tracing::debug!(op, code = %error.code(), message = error.message(), "refused");
+        }
+        answer
+    }
+
+    fn carry_out_untraced(&self, backend: &Pass<'_>, request: Request) -> Result<Answer> {
         let step = match request {
             Request::Query(query) => return self.query(backend, query),
             Request::Command(command) => Step::single(command),

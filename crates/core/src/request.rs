@@ -55,6 +55,15 @@ impl Request {
         Ok(Request::Query(query))
     }
 
+    /// The name of its operation, as in `runs.queue`.
+    pub fn op(&self) -> &'static str {
+        match self {
+            Request::Command(command) => command.op(),
+            Request::Batch(_) => BATCH,
+            Request::Query(query) => query.op(),
+        }
+    }
+
     /// Checks shape and limits of a request that was not read from JSON.
     pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
         match self {
