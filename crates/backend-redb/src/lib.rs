@@ -79,9 +79,19 @@ impl RedbBackend {
     /// # Ok::<(), runledger_core::Error>(())
     /// ```
     pub fn open(path: &Path, options: &OpenOptions) -> Result<RedbBackend> {
-        let Opened { db, storage } = open::open(path, options)?;
+        Ok(RedbBackend::of(open::open(path, options)?, path, options))
+    }
+
+    /// Opens a store that was made before, over any storage: below it, tests fail and lose what is written.
+    #[doc(hidden)]
+    pub fn open_on(storage: impl redb::StorageBackend, options: &OpenOptions) -> Result<RedbBackend> {
+        Ok(RedbBackend::of(open::open_storage(storage, false, options)?, Path::new(""), options))
+    }
+
+    fn of(opened: Opened, path: &Path, options: &OpenOptions) -> RedbBackend {
+        let Opened { db, storage } = opened;
         let busy_timeout = Duration::from_millis(options.busy_timeout_ms);
-        Ok(RedbBackend {
+        RedbBackend {
             path: path.to_path_buf(),
             mode: options.mode,
             storage,
@@ -89,7 +99,7 @@ impl RedbBackend {
             turn: Turn::new(busy_timeout),
             broken: OnceLock::new(),
             busy_timeout,
-        })
+        }
     }
 
     fn check_usable(&self) -> Result<()> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
 use runledger_core::{Code, Entity, Error, Mode, OpenOptions, RepairProgress, Result};
 
@@ -83,16 +84,21 @@ fn open_target(path: &Path, options: &OpenOptions) -> Result<Opened> {
 
 /// Opens a file that has content, or an empty one to be read.
 fn open_file(mut file: File, len: u64, options: &OpenOptions) -> Result<Opened> {
-    let read_only = options.mode == Mode::ReadOnly;
     let mut head = Vec::with_capacity(MAGIC.len());
     (&mut file).take(MAGIC.len() as u64).read_to_end(&mut head).map_err(|error| io_error(&error))?;
     if len > 0 && head != MAGIC {
         return Err(Error::new(Code::NotALedger, "the file is no redb database").with_entity(Entity::Store));
     }
+    open_storage(FileBackend::new(file).coded()?, len == 0, options)
+}
+
+/// Opens what has content, or is to be read as a fresh store.
+pub(crate) fn open_storage(file: impl StorageBackend, is_fresh: bool, options: &OpenOptions) -> Result<Opened> {
+    let read_only = options.mode == Mode::ReadOnly;
     guarded(|| {
-        let storage = Storage::held_back(file, read_only).map_err(|error| io_error(&error))?;
+        let storage = Storage::held_back(Box::new(file), read_only).map_err(|error| io_error(&error))?;
         let db = database(storage.clone(), options.on_repair.clone())?;
-        if len == 0 {
+        if is_fresh {
             // An empty file is a fresh store; to one who only reads, it can be that without being written.
             create_tables(&db)?;
         }

@@ -2,13 +2,11 @@
 //! checked without being changed.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
 use crate::error::is_full;
@@ -116,7 +114,7 @@ pub(crate) struct Storage(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    file: FileBackend,
+    file: Box<dyn StorageBackend>,
     read_only: bool,
     held_back: RwLock<Option<HeldBack>>,
     progress: Mutex<Progress>,
@@ -141,10 +139,8 @@ pub(crate) struct TestControls {
 
 impl Storage {
     /// Takes a file. What the engine writes is held back until [`Storage::let_through`]; of a file that is only read, for ever.
-    pub(crate) fn held_back(file: File, read_only: bool) -> io::Result<Self> {
-        let len = file.metadata()?.len();
-        let file = FileBackend::new(file).map_err(io::Error::other)?;
-        let held_back = HeldBack { overlay: Overlay::over(len), changes: (!read_only).then(Vec::new) };
+    pub(crate) fn held_back(file: Box<dyn StorageBackend>, read_only: bool) -> io::Result<Self> {
+        let held_back = HeldBack { overlay: Overlay::over(file.len()?), changes: (!read_only).then(Vec::new) };
         Ok(Storage(Arc::new(Inner {
             file,
             read_only,

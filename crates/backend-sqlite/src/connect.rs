@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use runledger_core::{Code, Durability, Error};
+use runledger_core::{Code, Durability, Error, Journal};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -90,11 +90,15 @@ pub(crate) fn connect(place: &Place, access: Access) -> Outcome<Connection> {
 /// Settings of every connection, read back: the engine passes over a setting that it can't take without a word.
 pub(crate) fn settle(conn: &Connection, place: &Place, durability: Durability) -> Outcome<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-    // EXTRA differs from FULL only without a log, where it flushes the directory too after the journal is gone. Asking
-    // for it always covers a store whose journal another process switches.
     let synchronous = match durability {
+        // EXTRA differs from FULL only without a log, where it flushes the directory too after the journal is gone. Asking
+        // for it always covers a store whose journal another process switches.
         Durability::Full => 3,
-        Durability::Relaxed => 1,
+        // NORMAL with a log: what is not flushed is its end.
+        Durability::Relaxed if has_log(conn)? => 1,
+        // Without a log NORMAL takes a journal for whole whose pages may not have reached the disk, and undoes a
+        // transaction with what it finds there.
+        Durability::Relaxed => 2,
     };
     let settings = [
         ("synchronous", synchronous),
@@ -117,6 +121,11 @@ pub(crate) fn settle(conn: &Connection, place: &Place, durability: Durability) -
         set(conn, place, "checkpoint_fullfsync", 1)?;
     }
     Ok(())
+}
+
+fn has_log(conn: &Connection) -> Outcome<bool> {
+    let journal: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    Ok(journal == Journal::Wal.as_str())
 }
 
 /// Makes a setting, and checks that the engine took it.

@@ -1,7 +1,7 @@
 //! The store's file in the file system.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use runledger_core::{Code, Error, Result};
@@ -48,7 +48,25 @@ impl Place {
     /// Whether something of the store may be outside of its file: in a log, or in the journal of a transaction that was
     /// cut short.
     pub(crate) fn has_log_or_journal(&self) -> bool {
-        self.log_len() > 0 || fs::metadata(self.beside("-journal")).is_ok_and(|meta| meta.len() > 0)
+        self.log_len() > 0 || self.has_journal()
+    }
+
+    /// Whether there is the journal of a transaction that was cut short, or is under way.
+    pub(crate) fn has_journal(&self) -> bool {
+        fs::metadata(self.journal()).is_ok_and(|meta| meta.len() > 0)
+    }
+
+    /// Whether there is such a journal, and it says that nothing was in the file when its transaction began.
+    pub(crate) fn was_empty_before_journal(&self) -> bool {
+        const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+        let mut head = [0; 20];
+        let read = fs::File::open(self.journal()).and_then(|mut journal| journal.read_exact(&mut head));
+        // After the magic come the number of records, a nonce, and the size of the file in pages, four bytes each.
+        read.is_ok() && head[..8] == MAGIC && head[16..] == [0; 4]
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.beside("-journal")
     }
 
     /// The bytes that the store takes up.

@@ -202,7 +202,7 @@ pub(crate) fn next<R: Executed>(db: &Db<'_>, project: &Id, groups: Option<&[Id]>
     let arms = arms(&scopes, StatusSet::only(Status::Queued));
     let entries = index.walk(db, &arms, &Span::all(), Order::Asc, Slice { offset: 0, take: 1 })?;
     let Some(Entry { time, key }) = entries.first().copied() else { return Ok(None) };
-    let fits = |record: &R| record.position().time.unix_us() == time && record.status() == Status::Queued;
+    let fits = |record: &R| record.position().time.unix_us() == time && StatusSet::only(Status::Queued).contains(record.status());
     by_row(db, key, form, fits).map(Some)
 }
 
@@ -268,7 +268,7 @@ pub(crate) fn expired<R: Executed>(db: &Db<'_>, filter: &ExpiredFilter, form: An
     let has_more = entries.len() > filter.limit;
     entries.truncate(filter.limit);
     let rows = entries.into_iter().map(|(end, key)| {
-        let fits = |record: &R| record.status() == Status::Running && record.lease_end().map(Time::unix_us) == Some(end);
+        let fits = |record: &R| record.lease_end().map(Time::unix_us) == Some(end);
         Ok(by_row(db, key, form, fits)?.record)
     });
     Ok((rows.collect::<Outcome<_>>()?, has_more))

@@ -33,6 +33,9 @@ pub(crate) enum Found {
     Ours(i64),
 }
 
+/// How often a file is looked at that seems damaged: one that another process writes to can be seen half written.
+const LOOKS: usize = 5;
+
 /// Says whose the file is, with its log in view, and leaves every byte of both as it is.
 pub(crate) fn judge(place: &Place) -> Result<Found> {
     match place.file_len()? {
@@ -40,14 +43,19 @@ pub(crate) fn judge(place: &Place) -> Result<Found> {
         Some(0) => return Ok(Found::Empty),
         Some(_) => {}
     }
-    // Without a log the file alone has everything, and can be looked at without creating anything beside it.
-    let access = if place.log_len() > 0 { Access::Read } else { Access::Frozen };
-    let judged = match retry(|| marks(place, access)) {
-        // The log can't be read where nothing may be created. The file's own mark says whose it is.
-        Err(fault) if access == Access::Read && fault.is_for_want_of_side_files() => marks(place, Access::Frozen),
-        other => other,
+    let mut looked = look(place);
+    for _ in 1..LOOKS {
+        if !looked.as_ref().is_err_and(|fault| fault.code() == Code::Corrupt) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        looked = look(place);
+    }
+    let (application_id, version) = match looked {
+        // Power was lost before its first page was written, and the journal will undo the rest.
+        Err(fault) if fault.code() == Code::NotALedger && place.was_empty_before_journal() => return Ok(Found::Empty),
+        looked => looked.map_err(|fault| fault.into_error(&place.shown))?,
     };
-    let (application_id, version) = judged.map_err(|fault| fault.into_error(&place.shown))?;
     if application_id != APPLICATION_ID {
         return Err(not_ours(place));
     }
@@ -58,6 +66,17 @@ pub(crate) fn judge(place: &Place) -> Result<Found> {
         return Err(place.error(Code::Corrupt, "it ends in the midst of a page"));
     }
     Ok(Found::Ours(version))
+}
+
+/// The marks of a file, as they can be read without changing it.
+fn look(place: &Place) -> Outcome<(i64, i64)> {
+    // Without a log the file alone has everything, and can be looked at without creating anything beside it.
+    let access = if place.log_len() > 0 { Access::Read } else { Access::Frozen };
+    match retry(|| marks(place, access)) {
+        // The log can't be read where nothing may be created. The file's own mark says whose it is.
+        Err(fault) if access == Access::Read && fault.is_for_want_of_side_files() => marks(place, Access::Frozen),
+        other => other,
+    }
 }
 
 fn is_cut(place: &Place) -> Result<bool> {
@@ -92,6 +111,8 @@ fn marks(place: &Place, access: Access) -> Outcome<(i64, i64)> {
             // The engine refuses a file that is shorter than it says it is; so asked, it reads the marks all the same.
             conn.pragma_update(None, "writable_schema", 1)?;
             match read_marks(&conn) {
+                // A transaction was cut short, or is under way. The mark is as old as the file; the rest can be undone.
+                Ok(marks @ (APPLICATION_ID, _)) if place.has_journal() => Ok(marks),
                 Ok((APPLICATION_ID, _)) => Err(fault),
                 _ => Err(not_ours(place).into()),
             }
@@ -166,7 +187,8 @@ pub(crate) fn open_read_only(place: &Place, options: &OpenOptions) -> Result<Acc
 fn establish(conn: &Connection, place: &Place, journal: Option<Journal>) -> Outcome<bool> {
     // Reading comes first: it undoes a transaction that was cut short, which may leave an empty file.
     let (mut application_id, mut version) = retry(|| read_marks(conn))?;
-    if application_id == 0 && place.file_len()? == Some(0) {
+    if application_id == 0 {
+        // The file was empty a moment ago; somebody else may be about to mark it.
         retry(|| mark(conn, place))?;
         (application_id, version) = retry(|| read_marks(conn))?;
     }

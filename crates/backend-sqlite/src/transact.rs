@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use runledger_core::codec::{self, StateCodec, damaged};
 use runledger_core::keys::lease_bucket;
 use runledger_core::{
-    AgentRun, AnswerForm, Deleted, EndedFilter, Error, Execution, Held, Id, MAX_LARGE, NodeRun, Put, Record, Result, Run, Status, Stored,
-    Tx,
+    AgentRun, AnswerForm, Deleted, EndedFilter, Error, Execution, Held, Id, MAX_LARGE, NodeRun, Put, Record, Result, Run, Status,
+    StatusSet, Stored, Tx,
 };
 use rusqlite::{Row, params};
 
@@ -111,7 +111,7 @@ impl<'c> SqliteTx<'c> {
                 &*run.requested_by_principal.id,
                 token(&run.execution),
                 lease(&run.execution),
-                bucket(run.status, &run.execution),
+                bucket(&run.execution),
                 run.error.as_ref().map(|text| text.as_bytes()),
                 codec::state_checksum(run, put.after.held) as i64,
                 input,
@@ -126,10 +126,10 @@ impl<'c> SqliteTx<'c> {
     fn update_run(&self, put: &Put<Run>, before: &Stored<Run>) -> Outcome<()> {
         let (run, was, key) = (&put.after.record, &before.record, before.handle as i64);
         let [input, output, source, _] = self.put_values(put, RUN_VALUES, [key])?;
-        let bucket_now = bucket(run.status, &run.execution);
-        let moved = run.status != was.status || run.started_at != was.started_at;
+        let bucket_now = bucket(&run.execution);
+        let moved = (run.status, run.started_at) != (was.status, was.started_at);
         let ended = run.finished_at != was.finished_at;
-        let leased = bucket_now != bucket(was.status, &was.execution);
+        let leased = bucket_now != bucket(&was.execution);
         let changed = self.db.execute(
             &RUN_UPDATES[usize::from(moved) | usize::from(ended) << 1 | usize::from(leased) << 2],
             params![
@@ -151,7 +151,7 @@ impl<'c> SqliteTx<'c> {
             ],
         )?;
         check_found(changed, run)?;
-        if run.status != was.status {
+        if StatusSet::only(was.status) != StatusSet::only(run.status) {
             let project = self.db.intern(Kind::Project, 0, &run.project_id)?;
             let workflow = self.db.intern(Kind::Workflow, project, &run.workflow_id)?;
             self.db.count(Counters::ProjectRuns, project, Some(was.status), Some(run.status))?;
@@ -243,7 +243,7 @@ impl<'c> SqliteTx<'c> {
                 agent.finish_reason.as_ref().map(|text| text.as_bytes()),
                 token(&agent.execution),
                 lease(&agent.execution),
-                bucket(agent.status, &agent.execution),
+                bucket(&agent.execution),
                 agent.error.as_ref().map(|text| text.as_bytes()),
                 codec::state_checksum(agent, put.after.held) as i64,
                 prompt,
@@ -259,9 +259,9 @@ impl<'c> SqliteTx<'c> {
     fn update_agent(&self, put: &Put<AgentRun>, before: &Stored<AgentRun>) -> Outcome<()> {
         let (agent, was, key) = (&put.after.record, &before.record, before.handle as i64);
         let [prompt, usage, trace, diagnostics] = self.put_values(put, AGENT_VALUES, [key])?;
-        let bucket_now = bucket(agent.status, &agent.execution);
-        let moved = agent.status != was.status;
-        let leased = bucket_now != bucket(was.status, &was.execution);
+        let bucket_now = bucket(&agent.execution);
+        let moved = StatusSet::only(was.status) != StatusSet::only(agent.status);
+        let leased = bucket_now != bucket(&was.execution);
         let changed = self.db.execute(
             &AGENT_UPDATES[usize::from(moved) | usize::from(leased) << 1],
             params![
@@ -505,8 +505,8 @@ fn lease(execution: &Option<Execution>) -> Option<i64> {
 }
 
 /// The bucket under which a record is found when its lease has expired.
-pub(crate) fn bucket(status: Status, execution: &Option<Execution>) -> Option<i64> {
-    execution.as_ref().filter(|_| status == Status::Running).map(|execution| lease_bucket(execution.lease_expires_at))
+pub(crate) fn bucket(execution: &Option<Execution>) -> Option<i64> {
+    execution.as_ref().map(|execution| lease_bucket(execution.lease_expires_at))
 }
 
 fn read_values(row: &Row<'_>, first: usize, count: usize) -> rusqlite::Result<Values> {

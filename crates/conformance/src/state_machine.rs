@@ -3,6 +3,7 @@
 
 mod dice;
 mod generate;
+mod pools;
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use runledger_core::{ManualClock, Order, Query, Time, VerifyStore};
 use crate::oracle::{Bookmark, Expected, Oracle, difference, split_cursor};
 use crate::{Harness, Options, Place, Store};
 use dice::Dice;
-use generate::{Generator, MAX_PAYLOAD_BYTES, time};
+use generate::Generator;
+use pools::{MAX_PAYLOAD_BYTES, time};
 
 /// What happens next. The bytes decide which records and values, once it is known what there is.
 #[derive(Clone, Debug)]

@@ -34,10 +34,8 @@ fn missed(mutant: &dyn Harness, fault: &str, case: &str) -> Option<String> {
 
 #[test]
 fn each_broken_backend_fails_its_case() {
-    let missed: Vec<String> = BackendFault::ALL
-        .iter()
-        .filter_map(|fault| missed(&broken(*fault), &format!("{fault:?}"), fault.caught_by()))
-        .collect();
+    let missed: Vec<String> =
+        BackendFault::ALL.iter().filter_map(|fault| missed(&broken(*fault), &format!("{fault:?}"), fault.caught_by())).collect();
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 

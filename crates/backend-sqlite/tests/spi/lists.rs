@@ -67,7 +67,7 @@ fn fill(backend: &SqliteBackend, chance: &mut Chance, workflows: usize, steps: u
                         let node = new_node(&run, &id, chance.below(3) as u32, node_type, at);
                         tx.put_node(&Put::insert(node.clone()))?;
                         if node_type == "agent" {
-                            let mut agent = new_agent(&node, *chance.pick::<&str>(AGENTS), at);
+                            let mut agent = new_agent(&node, chance.pick::<&str>(AGENTS), at);
                             tx.put_agent(&Put::insert(agent.clone()))?;
                             if chance.one_in(2) && status != Status::Queued && status != Status::Waiting {
                                 let before = tx.agent(&key.0, &id, AnswerForm::Record)?.unwrap();

@@ -120,10 +120,14 @@ pub(crate) fn without_total_the_rest_is_the_same(cx: &Context<'_>) {
     assert_eq!((&with["runs"], &with["hasMore"], has(&without, "nextCursor")), (&without["runs"], &without["hasMore"], true));
 }
 
+/// More rows than any list here has: a cursor that gives its row again must not walk for ever.
+const MAX_WALKED: usize = 10_000;
+
 /// Every row of a list, walked by cursor.
 fn walk(s: &Caller, op: &str, fields: Value) -> Vec<String> {
     let (mut walked, mut fields) = (Vec::new(), fields);
     loop {
+        assert!(walked.len() <= MAX_WALKED, "the walk does not come to its end");
         let page = s.ok(op, fields.clone());
         walked.extend(rows(op, &page));
         if page["hasMore"] == false {
@@ -248,6 +252,7 @@ pub(crate) fn a_walk_sees_every_lasting_row_once_while_rows_are_written(cx: &Con
         }
         let (mut walked, mut cursor, mut round) = (Vec::new(), Value::Null, 0);
         loop {
+            assert!(walked.len() <= MAX_WALKED, "the walk does not come to its end");
             let page = s.ok("runs.list", json!({"projectId": project, "order": order, "limit": 7, "cursor": cursor}));
             walked.extend(rows("runs.list", &page));
             if page["hasMore"] == false {

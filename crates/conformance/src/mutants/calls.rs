@@ -122,10 +122,8 @@ impl MangledStore {
                 fields.retain(|name, value| !(PAYLOADS.contains(&name.as_str()) && name != "input" && value.is_null()))
             }
             F::PayloadsAreWrittenAnew => return Some(fields),
-            F::LimitIsClamped => {
-                if fields.get("limit").and_then(Value::as_u64).is_some_and(|limit| limit > 10_000) {
-                    fields.insert("limit".to_owned(), 10_000.into());
-                }
+            F::LimitIsClamped if fields.get("limit").and_then(Value::as_u64).is_some_and(|limit| limit > 10_000) => {
+                fields.insert("limit".to_owned(), 10_000.into());
             }
             F::DefaultPageIsLonger if op(&fields).ends_with(".list") => {
                 fields.entry("limit").or_insert_with(|| 100.into());
@@ -201,10 +199,11 @@ fn change_text(fields: &mut Map<String, Value>, names: &[&str], change: impl Fn(
 
 /// Whether some operation has a field of this name.
 fn is_known(field: &str) -> bool {
-    const FIELDS: &str = "op projectId id workflowId workflowIds input queuedAt source requestedByPrincipal startedAt execution leaseExpiredBy \
-        executionToken queueLeaseExpiresAt waitingAt status finishedAt output error finishedBefore statuses limit workflowRunId nodeIndex \
-        nodeType nodeId nodeKey nodeRunId agentId agentIds prompt createdAt executionPrincipal modelId finishReason usage trace diagnostics \
-        completedAt answer commands startedAfter startedBefore createdAfter createdBefore expiredBy order offset cursor withTotal";
+    const FIELDS: &str = "op projectId id workflowId workflowIds input queuedAt source requestedByPrincipal startedAt execution \
+        leaseExpiredBy executionToken queueLeaseExpiresAt waitingAt status finishedAt output error finishedBefore statuses limit \
+        workflowRunId nodeIndex nodeType nodeId nodeKey nodeRunId agentId agentIds prompt createdAt executionPrincipal modelId \
+        finishReason usage trace diagnostics completedAt answer commands startedAfter startedBefore createdAfter createdBefore expiredBy \
+        order offset cursor withTotal";
     FIELDS.split_whitespace().any(|name| name == field)
 }
 

@@ -509,7 +509,8 @@ fn agent_owner(agent: &AgentRun, token: &Id) -> Result<(), Refusal> {
 
 /// Whether a guarded reclaim comes before the lease ended.
 fn lease_is_active(execution: &Option<Execution>, expired_by: Option<Time>) -> bool {
-    expired_by.is_some_and(|by| !execution.as_ref().is_some_and(|execution| execution.lease_expires_at <= by))
+    let Some(by) = expired_by else { return false };
+    execution.as_ref().is_none_or(|execution| execution.lease_expires_at > by)
 }
 
 fn later_lease(execution: &Option<Execution>, until: Time) -> Option<Execution> {

@@ -1,6 +1,4 @@
-//! Commands and queries over small pools of ids, times and payloads, aimed at the records that are there.
-
-use std::sync::LazyLock;
+//! Commands and queries, aimed at the records that are there.
 
 use runledger_core::{
     AgentRun, AnswerForm, CancelAgent, CancelRun, ClaimAgent, ClaimRun, Command, ConfirmAgent, ConfirmRun, CreateAgent, DeleteRun,
@@ -10,79 +8,8 @@ use runledger_core::{
 };
 
 use super::dice::Dice;
+use super::pools::{AGENTS, BAD_IDS, KEYS, NODES, PAYLOADS, PROJECTS, RUNS, TEXTS, TIMES, TOKENS, TYPES, WORKFLOWS, time};
 use crate::oracle::Oracle;
-
-/// The limit of a payload that the stores under test are opened with, in bytes.
-pub(super) const MAX_PAYLOAD_BYTES: usize = 2000;
-
-/// When everything begins.
-pub(super) fn time(seconds: i64) -> Time {
-    const T0_US: i64 = 1_767_607_200_000_000;
-    Time::MIN.plus_us(T0_US - Time::MIN.unix_us()).plus_seconds(seconds)
-}
-
-fn ids(pool: &[&str]) -> Vec<Id> {
-    pool.iter().map(|id| Id::from(*id)).collect()
-}
-
-// `a` with `b:c` and `a:b` with `c` are one record where keys are joined with a separator. U+FFFF sorts before U+10000 in
-// UTF-8, after it in UTF-16. The last ones of some pools are not identifiers.
-static PROJECTS: LazyLock<Vec<Id>> = LazyLock::new(|| ids(&["p", "p", "p", "p", "q", "q", "a", "a:b", "P", "p "]));
-static RUNS: LazyLock<Vec<Id>> = LazyLock::new(|| {
-    let mut pool = ids(&["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "R1", "b:c", "c", "10", "9", "é", "e\u{301}", "r1 ", "%"]);
-    pool.extend(ids(&["\u{ffff}", "\u{10000}", "\u{1}", "r\n1", "'\"\\"]));
-    pool.extend([Id::from("x".repeat(512)), Id::from("é".repeat(256))]);
-    pool
-});
-static NODES: LazyLock<Vec<Id>> = LazyLock::new(|| {
-    let mut pool = ids(&["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "N1", "b:c", "c", "r1", "\u{ffff}", "\u{10000}"]);
-    pool.push(Id::from("n".repeat(512)));
-    pool
-});
-static WORKFLOWS: LazyLock<Vec<Id>> = LazyLock::new(|| ids(&["wf", "wf", "wf2", "w", "WF", "w_f", "wf\u{1f}", "é"]));
-static AGENTS: LazyLock<Vec<Id>> = LazyLock::new(|| ids(&["ag", "ag", "ag2", "AG", "%"]));
-static TYPES: LazyLock<Vec<Id>> = LazyLock::new(|| ids(&["agent", "agent", "agent", "task", "Agent"]));
-static KEYS: LazyLock<Vec<Id>> = LazyLock::new(|| ids(&["k", "main.k", "K"]));
-static TOKENS: LazyLock<Vec<Id>> = LazyLock::new(|| ids(&["ta", "tb", "tc", "TA", "ta "]));
-static BAD_IDS: LazyLock<Vec<Id>> = LazyLock::new(|| vec![Id::from(""), Id::from("x".repeat(513)), Id::from("a\0b")]);
-
-static TIMES: LazyLock<Vec<Time>> = LazyLock::new(|| {
-    let mut pool: Vec<Time> = [0, 0, 0, 1, 2, 30, 60, 86_400].map(time).into();
-    pool.extend([time(0).plus_us(1), time(0).plus_us(-1), time(1).plus_us(500_000)]);
-    pool.extend([Time::MIN, Time::MAX, time(-1_767_607_200), time(-1_767_607_200).plus_us(-1)]);
-    pool
-});
-
-static PAYLOADS: LazyLock<Vec<Payload>> = LazyLock::new(|| {
-    let texts = [
-        "{}",
-        "null",
-        "0",
-        "-0.0",
-        "\"\"",
-        "false",
-        r#"{"b":1.0,"a":1e2,"a":-0.0}"#,
-        "18446744073709551616",
-        r#""\u00e9\/\ud83d\ude00""#,
-        "[1 , 2,\t3 ]",
-        r#"{"o":{"k":1,"k":2}}"#,
-        "1e-400",
-        r#"{"k\u0000":"\u0000"}"#,
-        "\"é\u{2028}😀\u{7f}\"",
-        r#""{\"a\":1}""#,
-        r#"{"nextCursor":"x"}"#,
-    ];
-    let mut texts: Vec<String> = texts.map(str::to_owned).into();
-    texts.push("[".repeat(127) + &"]".repeat(127));
-    // Just over a size at which a store may keep values elsewhere, the longest that is allowed, and one byte more.
-    texts.extend([1100, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_BYTES + 1].map(|bytes| format!("\"{}\"", "a".repeat(bytes - 2))));
-    texts.iter().filter_map(|text| Payload::from_json(text).ok()).collect()
-});
-
-static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
-    let long = "x".repeat(MAX_PAYLOAD_BYTES);
-    ["e", "", "boom", "a\0b", "é😀\u{ffff}", "line\nbreak\ttab", "'; --", &long].map(Text::from).into()
-});
 
 /// A generator over the present state of the oracle.
 pub(super) struct Generator<'a, 'd> {
@@ -90,6 +17,9 @@ pub(super) struct Generator<'a, 'd> {
     dice: &'a mut Dice<'d>,
 }
 
+type Make<'a, 'd> = fn(&mut Generator<'a, 'd>) -> Command;
+
+/// A request with those of the optional fields for which there is a value.
 macro_rules! with {
     ($request:expr; $($with:ident($value:expr)),* $(,)?) => {{
         let request = $request;
@@ -219,7 +149,7 @@ impl<'a, 'd> Generator<'a, 'd> {
     /// Any command. One for which there is no record makes what it lacks instead, mostly.
     pub(super) fn command(&mut self) -> Command {
         // Each command, and how often it is made among all.
-        let commands: [(usize, fn(&mut Self) -> Command); 21] = [
+        let commands: [(usize, Make<'a, 'd>); 21] = [
             (16, Self::queue_run),
             (16, Self::start_run),
             (20, Self::start_node),
@@ -261,7 +191,8 @@ impl<'a, 'd> Generator<'a, 'd> {
         let oracle = self.oracle;
         let (project, id) = self.new_key(&RUNS, |project, id| oracle.runs().iter().any(|run| run.project_id == *project && run.id == *id));
         with!(QueueRun::new(project, id, self.id(&WORKFLOWS), self.payload());
-            with_queued_at(self.when()), with_source(self.maybe_payload()), with_requested_by_principal(self.principal()), with_answer(self.form()))
+            with_queued_at(self.when()), with_source(self.maybe_payload()), with_requested_by_principal(self.principal()),
+            with_answer(self.form()))
         .into()
     }
 
@@ -385,9 +316,9 @@ impl<'a, 'd> Generator<'a, 'd> {
         };
         let project = run.map_or_else(|| self.id(&PROJECTS), |run| run.project_id);
         let statuses = self.dice.maybe(30, |dice| dice.some(EndStatus::ALL, 3));
-        with!(PurgeRuns::new(project, before);
-            with_statuses(statuses), with_workflow_ids(self.workflow_ids(30)), with_limit(self.dice.maybe(80, |dice| dice.one(&[1_u32, 1, 1, 2, 2, 2, 3, 10_000, 0, 10_001]))))
-        .into()
+        let workflow_ids = self.workflow_ids(30);
+        let limit = self.dice.maybe(80, |dice| dice.one(&[1_u32, 1, 1, 2, 2, 2, 3, 10_000, 0, 10_001]));
+        with!(PurgeRuns::new(project, before); with_statuses(statuses), with_workflow_ids(workflow_ids), with_limit(limit)).into()
     }
 
     fn start_node(&mut self) -> Command {
@@ -479,7 +410,8 @@ impl<'a, 'd> Generator<'a, 'd> {
         }
         let (project, id) = self.agent_key(agent.as_ref());
         with!(StartAgent::new(project, id, self.execution());
-            with_execution_principal(self.principal()), with_model_id(self.maybe_text()), with_started_at(self.when()), with_answer(self.form()))
+            with_execution_principal(self.principal()), with_model_id(self.maybe_text()), with_started_at(self.when()),
+            with_answer(self.form()))
         .into()
     }
 
