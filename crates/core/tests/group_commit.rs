@@ -1,5 +1,7 @@
 //! How commands are committed together, shown on a small backend whose commits can be held up, refused and broken.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};

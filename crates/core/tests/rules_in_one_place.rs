@@ -1,5 +1,7 @@
 //! The rules are decided in core's transitions: no other file compares a status, a token or the end of a lease.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
+
 use std::path::{Path, PathBuf};
 
 /// Where comparisons may stand: the transitions, and the suite that judges them from outside.
