@@ -33,9 +33,22 @@ fn ci() -> Result<()> {
     check::check()
 }
 
+fn bench(arguments: &[String]) -> ExitCode {
+    let runner = "cargo run --release --locked --package runledger-benches --bin bench --";
+    match command::run_command(runner, command::program(runner).args(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("\nbench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let task = match &arguments[..] {
+        // What follows is for the runner of the benchmarks.
+        [name, rest @ ..] if name == "bench" => return bench(rest),
         [name] => TASKS.iter().find(|task| task.name == *name),
         _ => None,
     };
@@ -44,6 +57,7 @@ fn main() -> ExitCode {
         for task in TASKS {
             eprintln!("  {:<14} {}", task.name, task.does);
         }
+        eprintln!("  {:<14} measure every backend against its floors, on this machine; `bench --help` lists what else", "bench");
         return ExitCode::from(2);
     };
     let began = Instant::now();

@@ -133,7 +133,8 @@ impl Check<'_> {
 
     fn by_status<R: Ranked>(&mut self, by_status: &ByStatus, under: Option<&Id>) {
         for status in Status::ALL {
-            let belongs = |record: &R| StatusSet::only(*status).contains(record.status()) && under.is_none_or(|under| under == record.under());
+            let belongs =
+                |record: &R| StatusSet::only(*status).contains(record.status()) && under.is_none_or(|under| under == record.under());
             let name = match under {
                 None => format!("the order of status {status}"),
                 Some(under) => format!("the order of {} '{under}' and status {status}", R::UNDER),
