@@ -47,7 +47,7 @@ mod async_ledger;
 mod open;
 
 /// The README's example is compiled and run with the tests of the documentation.
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "memory"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

@@ -86,6 +86,10 @@ fn open_target(path: &Path, options: &OpenOptions) -> Result<Opened> {
 fn open_file(mut file: File, len: u64, options: &OpenOptions) -> Result<Opened> {
     let mut head = Vec::with_capacity(MAGIC.len());
     (&mut file).take(MAGIC.len() as u64).read_to_end(&mut head).map_err(|error| io_error(&error))?;
+    if len == 0 && options.mode == Mode::ReadOnly {
+        let text = "the file is empty: a store would have to be created in it";
+        return Err(Error::new(Code::ReadOnly, text).with_entity(Entity::Store));
+    }
     if len > 0 && head != MAGIC {
         return Err(Error::new(Code::NotALedger, "the file is no redb database").with_entity(Entity::Store));
     }

@@ -263,6 +263,12 @@ pub(crate) fn run(conn: &Connection, sql: &'static str) -> Outcome<()> {
     Ok(())
 }
 
+/// Copies the whole log into the file and empties it; `false` when somebody was in the way.
+pub(crate) fn checkpoint(conn: &Connection) -> Outcome<bool> {
+    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
+    Ok(busy == 0)
+}
+
 /// Tries until it is not refused for a lock, or the deadline passes.
 pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Outcome<T>) -> Outcome<T> {
     let mut tries = 0;

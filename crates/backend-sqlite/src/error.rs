@@ -1,6 +1,6 @@
 //! What goes wrong in the engine, as codes of the contract.
 
-use runledger_core::{Code, Error};
+use runledger_core::{Code, Entity, Error};
 use rusqlite::ffi;
 
 /// The result of everything in this crate that is not called from outside.
@@ -37,15 +37,11 @@ impl Fault {
         let code = code_of(&error);
         let result = result_of(&error);
         let message = match code {
-            Code::Busy => "the store's lock was not had within the busy timeout".to_owned(),
+            Code::Busy => format!("{path}: the store's lock was not had within the busy timeout"),
             Code::Internal => format!("the engine refused what this library asked (result {result})"),
             _ => format!("{path}: {}", words_of(code, result)),
         };
-        let error = Error::new(code, message);
-        match code {
-            Code::Busy | Code::Internal | Code::TooLarge => error,
-            _ => error.with_path(path),
-        }
+        Error::new(code, message).with_entity(Entity::Store).with_path(path)
     }
 
     /// The engine's result code with its details; 0 when the fault is not the engine's.

@@ -23,7 +23,7 @@ use runledger_core::{
 };
 use rusqlite::Connection;
 
-use crate::connect::{Abandoned, Access, Readers, closed, pragma, reader, retry, run, set, wait_at_most};
+use crate::connect::{Abandoned, Access, Readers, checkpoint, closed, pragma, reader, retry, run, set, wait_at_most};
 use crate::db::Db;
 use crate::error::{Fault, Outcome};
 use crate::place::Place;
@@ -220,12 +220,6 @@ fn in_one_state<T>(conn: &Connection, ask: impl FnOnce(&Db<'_>) -> Outcome<T>) -
     run(conn, "BEGIN")?;
     let _end = Abandoned(conn);
     ask(&Db::new(conn))
-}
-
-/// Copies the whole log into the file and empties it; `false` when somebody was in the way.
-fn checkpoint(conn: &Connection) -> Outcome<bool> {
-    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
-    Ok(busy == 0)
 }
 
 impl Backend for SqliteBackend {

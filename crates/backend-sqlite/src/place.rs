@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use runledger_core::{Code, Error, Result};
+use runledger_core::{Code, Entity, Error, Result};
 
 /// Where a store is.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl Place {
     }
 
     pub(crate) fn error(&self, code: Code, what: &str) -> Error {
-        Error::new(code, format!("{}: {what}", self.shown)).with_path(&self.shown)
+        Error::new(code, format!("{}: {what}", self.shown)).with_entity(Entity::Store).with_path(&self.shown)
     }
 }
 
@@ -146,7 +146,7 @@ fn escape(bytes: &[u8], stays: impl Fn(u8) -> bool) -> String {
 }
 
 fn io_error(shown: &str, error: &std::io::Error) -> Error {
-    Error::new(Code::Io, format!("{shown}: {error}")).with_path(shown)
+    Error::new(Code::Io, format!("{shown}: {error}")).with_entity(Entity::Store).with_path(shown)
 }
 
 #[cfg(unix)]

@@ -6,7 +6,7 @@ use runledger_core::{Code, Journal, Mode, OpenOptions, Result};
 use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_CORRUPT, SQLITE_NOTADB};
 
-use crate::connect::{Access, abandon, connect, pragma, retry, run, set, settle, wait_at_most};
+use crate::connect::{Access, abandon, checkpoint, connect, pragma, retry, run, set, settle, wait_at_most};
 use crate::error::{Outcome, primary};
 use crate::place::Place;
 
@@ -143,6 +143,17 @@ pub(crate) fn open_writer(place: &mut Place, options: &OpenOptions) -> Result<Co
         if created {
             place.flush_directory()?;
         }
+        if place.log_len() > 0 {
+            // Whoever had the store before may have met a flush that failed: what was not written then the system may drop,
+            // and yet show it now. Copied into the file it lasts, before anything is built on it. Where others have the
+            // store open nothing of the kind can be seen, and nobody is waited for. A store on a full disk opens all the same.
+            wait_at_most(Duration::ZERO);
+            match checkpoint(&conn) {
+                Err(fault) if fault.code() != Code::Full => return Err(fault),
+                _ => {}
+            }
+            wait_at_most(Duration::from_millis(options.busy_timeout_ms));
+        }
         check_tables(&conn, place)?;
         Ok(conn)
     };
@@ -228,6 +239,10 @@ fn migrate(conn: &Connection, place: &Place) -> Outcome<()> {
     in_one_step(conn, || {
         let version = pragma(conn, "user_version")?;
         check_version(place, version)?;
+        if version == 0 && !parts(conn)?.is_empty() {
+            // The tables come with their version, in one step.
+            return Err(place.error(Code::Corrupt, "it has tables, and no schema version").into());
+        }
         // Both ends were checked: 0 ≤ version ≤ VERSION.
         for step in STEPS.iter().skip(version as usize) {
             conn.execute_batch(step)?;

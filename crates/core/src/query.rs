@@ -157,7 +157,7 @@ list! {
         /// How much of the records to answer.
         answer, with_answer: AnswerForm = "answer",
     }
-    where |list: &ListNodes| check_statuses(list.statuses.as_deref(), Status::Queued, "node run")
+    where |list: &ListNodes| check_statuses(list.statuses.as_deref(), Status::Queued, "a node run")
 }
 
 list! {
@@ -177,7 +177,7 @@ list! {
         /// How much of the records to answer.
         answer, with_answer: AnswerForm = "answer",
     }
-    where |list: &ListAgents| check_statuses(list.statuses.as_deref(), Status::Waiting, "agent run")
+    where |list: &ListAgents| check_statuses(list.statuses.as_deref(), Status::Waiting, "an agent run")
 }
 
 operation! {
@@ -275,7 +275,7 @@ fn check_page(limit: Option<u32>, offset: Option<u64>, cursor: Option<&str>) -> 
 
 fn check_statuses(statuses: Option<&[Status]>, never: Status, entity: &str) -> Result<()> {
     match statuses {
-        Some(statuses) if statuses.contains(&never) => Err(Error::invalid("statuses", format_args!("a {entity} is never {never}"))),
+        Some(statuses) if statuses.contains(&never) => Err(Error::invalid("statuses", format_args!("{entity} is never {never}"))),
         _ => Ok(()),
     }
 }

@@ -117,7 +117,7 @@ fn read_batch(mut fields: Fields<'_>, limits: &Limits) -> Result<Vec<Command>> {
 
 fn read_batched(raw: &crate::json::scan::Raw<'_>, limits: &Limits) -> Result<Command> {
     if raw.kind != Kind::Object {
-        return Err(Error::new(Code::InvalidInput, "a command is an object"));
+        return Err(Error::invalid("commands", "a command is an object"));
     }
     let mut fields = Fields::of_text(raw.text)?;
     let op = take_op(&mut fields)?;

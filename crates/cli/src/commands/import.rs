@@ -1,9 +1,10 @@
 //! `runledger import`: a stream's records into a store.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 
 use clap::Args;
-use runledger::Result;
+use runledger::{Code, Error, Result};
 
 use super::closing;
 use crate::outcome::print_answer;
@@ -20,7 +21,23 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) fn run(self) -> Result<()> {
-        let imported = closing(&runledger::open(&self.url)?, |ledger| ledger.import(&mut io::stdin().lock()))?;
+        // Whoever writes the stream may be slow, and the store is not to be held meanwhile.
+        let mut stream = spooled(&mut io::stdin().lock())?;
+        let imported = closing(&runledger::open(&self.url)?, |ledger| ledger.import(&mut stream))?;
         print_answer(&imported.to_json())
     }
+}
+
+/// What can be read from `input`, in a temporary file.
+fn spooled(input: &mut impl Read) -> Result<File> {
+    let mut spool = || {
+        let mut file = tempfile::tempfile()?;
+        io::copy(input, &mut file)?;
+        file.rewind()?;
+        Ok(file)
+    };
+    spool().map_err(|error: io::Error| {
+        let code = if error.kind() == io::ErrorKind::StorageFull { Code::Full } else { Code::Io };
+        Error::new(code, format!("the stream or its temporary file: {error}"))
+    })
 }

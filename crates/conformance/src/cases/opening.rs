@@ -152,6 +152,9 @@ pub(crate) fn an_empty_path_is_invalid(cx: &Context<'_>) {
 pub(crate) fn an_empty_file_is_a_fresh_store(cx: &Context<'_>) {
     let Some((place, path)) = cx.file() else { return };
     fs::write(&path, b"").unwrap();
+    // To be read it would have to be made first.
+    names(&refused("read_only", &place, cx.options().with("mode", "read_only")), &path);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
     let s = cx.open_at(place, cx.options());
     assert_eq!(s.counts(), [0, 0, 0]);
     s.queue("r1", 0);
