@@ -149,7 +149,7 @@ pub(crate) fn open_writer(place: &mut Place, options: &OpenOptions) -> Result<Co
             // store open nothing of the kind can be seen, and nobody is waited for. A store on a full disk opens all the same.
             wait_at_most(Duration::ZERO);
             match checkpoint(&conn) {
-                Err(fault) if fault.code() != Code::Full => return Err(fault),
+                Err(fault) if !matches!(fault.code(), Code::Full | Code::Busy) => return Err(fault),
                 _ => {}
             }
             wait_at_most(Duration::from_millis(options.busy_timeout_ms));

@@ -1,0 +1,37 @@
+//! Power loss and injected errors, below the backends that keep a store in a file.
+//!
+//! The backends run as they are in the product; what lies below their engine is replaced: for redb a storage, for SQLite a
+//! file system. It records every write, cut, flush, creation and removal, and can make any of them fail.
+//!
+//! - [`crash`] makes of a [`Recording`] the files that a loss of power could leave at every moment, and holds each against
+//!   the states that the acknowledged commands made.
+//! - [`errors`] has every single operation of the engine fail in turn, and follows what the store says and does.
+//! - [`Plant`] breaks the layer below on purpose: the tests in `tests/planted.rs` show that the two find it.
+//!
+//! All randomness comes from seeds. `RUNLEDGER_LONG=1` tries many more.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in this crate a panic is how a test fails")]
+
+pub mod crash;
+mod dice;
+mod disk;
+pub mod errors;
+mod redb;
+mod site;
+mod sqlite;
+mod vfs;
+mod watch;
+mod workload;
+
+pub use dice::Dice;
+pub use disk::{Disk, Event, Fate, FileId, Image, Recording};
+pub use redb::Redb;
+pub use site::{Floor, Rig, Site, scratch_directory};
+pub use sqlite::{Shm, Sqlite};
+pub use watch::{Failure, Fault, Op, Plant, Watch};
+pub use workload::{Unit, Workload, model, state_of};
+
+/// Whether the long part is asked for.
+pub fn is_long() -> bool {
+    std::env::var_os("RUNLEDGER_LONG").is_some_and(|value| value != "0")
+}
