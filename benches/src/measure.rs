@@ -121,6 +121,16 @@ impl Measured {
         (!self.busy.is_empty()).then(|| Summary::of(self.busy.iter().copied()))
     }
 
+    /// How long the call in the middle took, over all rounds, in microseconds. Where other programs use the machine too, it
+    /// tells more than a rate, which a few long waits pull down.
+    ///
+    /// # Errors
+    /// Single calls were not watched.
+    pub fn p50_micros(&self) -> Result<f64> {
+        let latency = self.latency.as_ref().ok_or_else(|| format!("nobody watched the calls of {}", self.name))?;
+        Ok(latency.value_at_percentile(50.0) as f64 / 1000.0)
+    }
+
     /// How many times as fast as another, round by round.
     pub fn to(&self, other: &Measured) -> Summary {
         Summary::of(self.rates.iter().zip(&other.rates).map(|(own, other)| own / other))
