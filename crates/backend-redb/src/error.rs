@@ -78,11 +78,6 @@ pub(crate) fn located(error: Error, path: &Path) -> Error {
     Error::new(error.code(), format!("{path}: {}", error.message())).with_entity(Entity::Store).with_path(path)
 }
 
-/// Whether the system refused because no room is left.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-}
-
 /// Runs what calls the engine. The engine panics on some kinds of damage, and that must not reach the caller.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Error::corrupt("the engine met content that it can't read")))

@@ -28,14 +28,14 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redb::Database;
+use redb::{Database, StorageBackend};
 use runledger_core::{
     AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Entity, Error, ExpiredFilter, ExportRecord, Id, Mode, NodeFilter,
     NodeRun, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo, VerifyReport, Work,
 };
 
 use crate::error::{Coded, guarded, io_error, located};
-use crate::gate::{Gate, Turn};
+use crate::gate::{Gate, Taken, Turn};
 use crate::open::Opened;
 use crate::query::View;
 use crate::storage::{Fault, Storage};
@@ -44,21 +44,18 @@ use crate::transact::WriteTx;
 /// The version of redb that this is built with.
 const ENGINE_VERSION: &str = "4.6.0";
 
-/// How long a reader waits before it looks again whether a full disk was dealt with.
-const PAUSE: Duration = Duration::from_millis(1);
-
 /// A ledger in a redb file.
 #[derive(Debug)]
 pub struct RedbBackend {
     path: PathBuf,
     mode: Mode,
     storage: Storage,
-    db: Gate<Database>,
+    /// The engine; not there where it could not be opened again yet.
+    db: Gate<Option<Database>>,
     /// Writers, and whoever needs that nobody writes, take turns.
     turn: Turn,
-    /// The first error after which nobody knows what the disk holds.
+    /// Set once nobody knows what the disk holds.
     broken: OnceLock<Error>,
-    busy_timeout: Duration,
 }
 
 impl RedbBackend {
@@ -82,10 +79,12 @@ impl RedbBackend {
         Ok(RedbBackend::of(open::open(path, options)?, path, options))
     }
 
-    /// Opens a store that was made before, over any storage: below it, tests fail and lose what is written.
+    /// Opens a store that was made before, over any storage: below it, tests fail and lose what is written. The path only
+    /// names it.
     #[doc(hidden)]
-    pub fn open_on(storage: impl redb::StorageBackend, options: &OpenOptions) -> Result<RedbBackend> {
-        Ok(RedbBackend::of(open::open_storage(storage, false, options)?, Path::new(""), options))
+    pub fn open_on(storage: impl StorageBackend, path: &Path, options: &OpenOptions) -> Result<RedbBackend> {
+        let opened = open::open_storage(storage, options).map_err(|error| located(error, path))?;
+        Ok(RedbBackend::of(opened, path, options))
     }
 
     fn of(opened: Opened, path: &Path, options: &OpenOptions) -> RedbBackend {
@@ -95,52 +94,89 @@ impl RedbBackend {
             path: path.to_path_buf(),
             mode: options.mode,
             storage,
-            db: Gate::new(db, busy_timeout),
+            db: Gate::new(Some(db), busy_timeout),
             turn: Turn::new(busy_timeout),
             broken: OnceLock::new(),
-            busy_timeout,
         }
     }
 
     fn check_usable(&self) -> Result<()> {
-        match self.broken.get() {
-            Some(first) => {
-                let text = format!("an earlier commit failed ({}): the store must be reopened", first.message());
-                Err(self.located(Error::new(Code::Io, text).with_entity(Entity::Store)))
-            }
-            None => Ok(()),
-        }
+        self.broken.get().map_or(Ok(()), |broken| Err(broken.clone()))
+    }
+
+    fn break_for(&self, cause: &Error) {
+        let text = format!("a commit failed ({}): the store must be reopened", cause.message());
+        let _ = self.broken.set(Error::new(Code::Io, text).with_entity(Entity::Store));
     }
 
     fn located(&self, error: Error) -> Error {
         located(error, &self.path)
     }
 
+    /// Has what an earlier call has left dealt with.
+    fn ready(&self) -> Result<()> {
+        self.check_usable()?;
+        if self.storage.fault().is_some() {
+            let _turn = self.turn.take()?;
+            self.heal()?;
+        }
+        Ok(())
+    }
+
+    /// Opens the engine again, over the same locked file, where it has met an error and refuses everything since. Without
+    /// its header, a commit that was cut short by it never was. What is written to recover is held back, so that one can
+    /// read where nothing can be written. Whoever calls has the turn.
+    fn heal(&self) -> Result<()> {
+        match self.storage.fault() {
+            None => return Ok(()),
+            Some((Fault::Flush, cause)) => self.break_for(&cause),
+            Some((Fault::Refused, _)) => {}
+        }
+        self.check_usable()?;
+        let db = self.db.take_out(false)?;
+        self.storage.keep_locks(true);
+        // That it can't close as it would is why it is opened again.
+        let _ = guarded(|| db.map_or(Ok(()), |db| db.close().coded()));
+        let opened = guarded(|| {
+            self.storage.hold_back().map_err(|error| io_error(&error))?;
+            open::database(self.storage.clone(), None)
+        });
+        self.storage.keep_locks(opened.is_err());
+        if opened.is_ok() {
+            self.storage.forget_fault();
+        }
+        let (db, healed) = opened.map_or_else(|error| (None, Err(error)), |db| (Some(db), Ok(())));
+        self.db.put_back(db);
+        healed
+    }
+
+    /// Takes the turn to write, with everything ready for it.
+    fn begin_writing(&self) -> Result<Taken<'_>> {
+        self.refuse_read_only()?;
+        let turn = self.turn.take()?;
+        self.check_usable()?;
+        self.heal()?;
+        self.storage.let_through().map_err(|error| io_error(&error))?;
+        self.storage.begin();
+        Ok(turn)
+    }
+
     /// Answers from one state.
     fn read<T>(&self, query: impl Fn(&View) -> Result<T>) -> Result<T> {
-        let began = std::time::Instant::now();
-        loop {
-            self.check_usable()?;
-            let answer = {
-                let db = self.db.share()?;
-                guarded(|| query(&View::of(&*db)?))
-            };
-            match answer {
-                // The engine refuses everything once a disk was full, until the writer that met it has reopened it.
-                Err(error)
-                    if error.code() == Code::Io && self.storage.fault() == Some(Fault::Full) && began.elapsed() < self.busy_timeout =>
-                {
-                    std::thread::sleep(PAUSE);
-                }
-                answer => return answer.map_err(|error| self.located(error)),
-            }
-        }
+        let ask = || {
+            self.ready()?;
+            let db = self.db.share()?;
+            guarded(|| query(&View::of(engine(&db)?)?))
+        };
+        // What another call has met meanwhile is no reason to refuse this one.
+        let answer = ask().or_else(|error| if self.storage.fault().is_some() { ask() } else { Err(error) });
+        answer.map_err(|error| self.located(error))
     }
 
     /// Runs `work` in a transaction of the engine.
     fn transact(&self, work: &mut dyn Work) -> Result<()> {
         let db = self.db.share()?;
-        let txn = guarded(|| db.begin_write().coded())?;
+        let txn = guarded(|| engine(&db)?.begin_write().coded())?;
         let mut tx = guarded(|| WriteTx::open(&txn))?;
         let done = work.run(&mut tx);
         let changed = tx.changed;
@@ -150,8 +186,8 @@ impl RedbBackend {
         })?;
         match done {
             Ok(()) if changed => guarded(|| txn.commit().coded()).inspect_err(|error| {
-                if self.storage.fault() != Some(Fault::Full) {
-                    let _ = self.broken.set(error.clone());
+                if self.storage.fault().is_none() {
+                    self.break_for(error);
                 }
             }),
             // Nothing was put, or it must not stay.
@@ -160,37 +196,6 @@ impl RedbBackend {
                 done.and(aborted)
             }
         }
-    }
-
-    /// Deals with what a call that failed has left: the engine refuses everything after a write that failed. Where the
-    /// disk was full a commit is either durable already or can't last, since not all of it reached the file: the engine is
-    /// opened again over the same locked file, and finds the last one that is whole.
-    fn recover(&self) {
-        let Some(fault) = self.storage.fault() else { return };
-        let reopened = match fault {
-            Fault::Full => self.reopen(),
-            Fault::Unknown => Err(Error::new(Code::Io, "a write or flush failed").with_entity(Entity::Store)),
-        };
-        match reopened {
-            Ok(()) => self.storage.begin(),
-            Err(error) => drop(self.broken.set(error)),
-        }
-    }
-
-    fn reopen(&self) -> Result<()> {
-        let db = self.db.take_out(false)?;
-        self.storage.keep_locks(true);
-        // That it can't close as it would is why it is opened again.
-        let _ = guarded(|| db.close().coded());
-        self.storage.keep_locks(false);
-        match guarded(|| open::database(self.storage.clone(), None)) {
-            Ok(db) => self.db.put_back(db),
-            Err(error) => {
-                let _ = self.broken.set(error);
-                self.db.close();
-            }
-        }
-        Ok(())
     }
 
     fn refuse_read_only(&self) -> Result<()> {
@@ -203,13 +208,11 @@ impl RedbBackend {
 
 impl Backend for RedbBackend {
     fn write(&self, work: &mut dyn Work) -> Result<()> {
-        self.refuse_read_only()?;
-        let _turn = self.turn.take()?;
-        self.check_usable()?;
-        self.storage.begin();
+        let _turn = self.begin_writing().map_err(|error| self.located(error))?;
         self.transact(work).or_else(|error| {
             let is_committed = self.storage.is_committed();
-            self.recover();
+            // What can't be healed now is said to the next call.
+            let _ = self.heal();
             if is_committed { Ok(()) } else { Err(self.located(error)) }
         })
     }
@@ -219,7 +222,7 @@ impl Backend for RedbBackend {
     }
 
     fn broken(&self) -> Option<Error> {
-        self.broken.get().cloned()
+        self.broken.get().cloned().map(|error| self.located(error))
     }
 
     fn get_run(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Run>> {
@@ -267,10 +270,13 @@ impl Backend for RedbBackend {
     }
 
     fn export(&self, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()> {
-        self.check_usable()?;
-        let db = self.db.share()?;
-        let exported = guarded(|| View::of(&*db)).and_then(|view| view.export(sink));
-        exported.map_err(|error| self.located(error))
+        let mut export = || {
+            self.ready()?;
+            let db = self.db.share()?;
+            let view = guarded(|| View::of(engine(&db)?))?;
+            view.export(sink)
+        };
+        export().map_err(|error| self.located(error))
     }
 
     fn info(&self) -> Result<StoreInfo> {
@@ -293,49 +299,64 @@ impl Backend for RedbBackend {
     }
 
     fn verify(&self) -> Result<VerifyReport> {
-        self.check_usable()?;
-        let db = self.db.share()?;
-        let mut report = VerifyReport::default();
-        {
-            // The engine's check needs the file to stay as it is; where the turn can't be had in time it is left out.
-            if let Ok(_turn) = self.turn.take() {
-                let sound = open::check_engine(&self.storage).map_err(|error| self.located(error))?;
-                verify::note_engine(&mut report, sound);
+        let verify = || {
+            self.ready()?;
+            let db = self.db.share()?;
+            let mut report = VerifyReport::default();
+            {
+                // The engine's check needs the file to stay as it is; where the turn can't be had in time it is left out.
+                if let Ok(_turn) = self.turn.take() {
+                    let sound = open::check_engine(&self.storage)?;
+                    verify::note_engine(&mut report, sound);
+                }
             }
-        }
-        let view = guarded(|| View::of(&*db)).map_err(|error| self.located(error))?;
-        verify::verify(&view, &mut report).map_err(|error| self.located(error))?;
-        Ok(report)
+            let view = guarded(|| View::of(engine(&db)?))?;
+            verify::verify(&view, &mut report)?;
+            Ok(report)
+        };
+        verify().map_err(|error| self.located(error))
     }
 
     fn compact(&self) -> Result<CompactReport> {
-        self.refuse_read_only()?;
-        let _turn = self.turn.take()?;
-        self.check_usable()?;
-        let len = || self.storage.file_len().map_err(|error| self.located(io_error(&error)));
-        let bytes_before = len()?;
-        self.storage.begin();
-        let mut db = self.db.take_out(false).map_err(|error| self.located(error))?;
-        let compacted = guarded(|| {
-            while db.compact().coded()? {}
-            Ok(())
-        });
-        self.db.put_back(db);
-        compacted.map_err(|error| {
-            self.recover();
-            self.located(error)
-        })?;
-        Ok(CompactReport { bytes_before, bytes_after: len()? })
+        let compact = || {
+            let _turn = self.begin_writing()?;
+            let len = || self.storage.file_len().map_err(|error| io_error(&error));
+            let bytes_before = len()?;
+            let mut db = self.db.take_out(false)?;
+            let compacted = guarded(|| {
+                while let Some(db) = &mut db
+                    && db.compact().coded()?
+                {}
+                Ok(())
+            });
+            self.db.put_back(db);
+            self.heal().and(compacted)?;
+            Ok(CompactReport { bytes_before, bytes_after: len()? })
+        };
+        compact().map_err(|error| self.located(error))
     }
 
     fn close(&self) -> Result<()> {
         // To close what is closed, because it broke for good, is no error.
         let Ok(db) = self.db.take_out(true) else { return Ok(()) };
         self.db.close();
-        let closed = guarded(|| db.close().coded());
+        self.storage.keep_locks(false);
+        let closed = match db {
+            Some(db) => guarded(|| {
+                // Or else the next open recovers once more.
+                let _ = self.storage.let_through();
+                db.close().coded()
+            }),
+            None => self.storage.close().map_err(|error| io_error(&error)),
+        };
         // What a broken handle can't write at its end was said when it broke.
         if self.broken.get().is_some() { Ok(()) } else { closed.map_err(|error| self.located(error)) }
     }
+}
+
+fn engine(db: &Option<Database>) -> Result<&Database> {
+    let not_there = || Error::new(Code::Io, "the engine could not be opened again after an error").with_entity(Entity::Store);
+    db.as_ref().ok_or_else(not_there)
 }
 
 /// The address of a store: in a path, the characters with a meaning of their own are escaped.

@@ -90,22 +90,18 @@ fn open_file(mut file: File, len: u64, options: &OpenOptions) -> Result<Opened> 
         let text = "the file is empty: a store would have to be created in it";
         return Err(Error::new(Code::ReadOnly, text).with_entity(Entity::Store));
     }
-    if len > 0 && head != MAGIC {
+    if head != MAGIC {
         return Err(Error::new(Code::NotALedger, "the file is no redb database").with_entity(Entity::Store));
     }
-    open_storage(FileBackend::new(file).coded()?, len == 0, options)
+    open_storage(FileBackend::new(file).coded()?, options)
 }
 
-/// Opens what has content, or is to be read as a fresh store.
-pub(crate) fn open_storage(file: impl StorageBackend, is_fresh: bool, options: &OpenOptions) -> Result<Opened> {
+/// Opens what has content.
+pub(crate) fn open_storage(file: impl StorageBackend, options: &OpenOptions) -> Result<Opened> {
     let read_only = options.mode == Mode::ReadOnly;
     guarded(|| {
         let storage = Storage::held_back(Box::new(file), read_only).map_err(|error| io_error(&error))?;
         let db = database(storage.clone(), options.on_repair.clone())?;
-        if is_fresh {
-            // An empty file is a fresh store; to one who only reads, it can be that without being written.
-            create_tables(&db)?;
-        }
         let found = schema::version(View::of(&db)?.transaction())?;
         let needs_migration = schema::needs_migration(found)?;
         if needs_migration && read_only {

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use redb::{BackendError, StorageBackend};
+use runledger_core::Error;
 
-use crate::error::is_full;
+use crate::error::io_error;
 
 const BLOCK: u64 = 4096;
 
@@ -88,24 +89,26 @@ struct HeldBack {
     changes: Option<Vec<Change>>,
 }
 
-/// How writing failed.
+/// How an operation on the file failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// A write found no room, and so not all of a commit reached the file.
-    Full,
-    /// Anything else: nobody knows what the disk holds.
-    Unknown,
+    /// A read or a write was refused: what was durable is as it was.
+    Refused,
+    /// A flush failed: nobody knows what the disk holds.
+    Flush,
 }
 
 /// How far a transaction has come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Progress {
-    /// The worst fault.
-    fault: Option<Fault>,
+    /// The worst fault, and the first error of its kind.
+    fault: Option<(Fault, Error)>,
     /// Whether the header of the file, which every commit writes, was written since.
     wrote_header: bool,
     /// Whether a flush succeeded after that.
     committed: bool,
+    /// The header as it was at the last flush, where it was written since.
+    flushed_header: Option<Vec<u8>>,
 }
 
 /// The file of a store, with the engine's own locks on it.
@@ -119,22 +122,6 @@ struct Inner {
     held_back: RwLock<Option<HeldBack>>,
     progress: Mutex<Progress>,
     keeps_locks: AtomicBool,
-    #[cfg(test)]
-    tests: TestControls,
-}
-
-/// What tests look at and bend.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct TestControls {
-    pub(crate) written_bytes: std::sync::atomic::AtomicU64,
-    /// No write may reach beyond this place in the file.
-    pub(crate) room: std::sync::atomic::AtomicU64,
-    pub(crate) flushes_fail: AtomicBool,
-    /// No length may be set once a commit is durable.
-    pub(crate) tidying_fails: AtomicBool,
-    /// How often one was to be set.
-    pub(crate) tidied: std::sync::atomic::AtomicU64,
 }
 
 impl Storage {
@@ -147,27 +134,29 @@ impl Storage {
             held_back: RwLock::new(Some(held_back)),
             progress: Mutex::default(),
             keeps_locks: AtomicBool::new(false),
-            #[cfg(test)]
-            tests: TestControls {
-                written_bytes: 0.into(),
-                room: u64::MAX.into(),
-                flushes_fail: false.into(),
-                tidying_fails: false.into(),
-                tidied: 0.into(),
-            },
         })))
     }
 
+    /// Holds back again what the engine writes from now on, over the file as it was at the last flush.
+    pub(crate) fn hold_back(&self) -> io::Result<()> {
+        let overlay = Overlay::over(self.0.file.len()?);
+        let held_back = HeldBack { overlay, changes: (!self.0.read_only).then(Vec::new) };
+        *self.0.held_back.write().unwrap_or_else(PoisonError::into_inner) = Some(held_back);
+        let Some(header) = self.progress().flushed_header.take() else { return Ok(()) };
+        // At once if it can be, since nobody may come to let it through.
+        self.0.file.write(0, &header).or_else(|_| self.write(0, &header))
+    }
+
     /// Makes the changes that were held back, in the order and with the flushes that the engine made them with, and lets
-    /// every later one through.
+    /// every later one through. When one fails they stay held back, to be made from the first on again.
     pub(crate) fn let_through(&self) -> io::Result<()> {
         let mut held_back = self.0.held_back.write().unwrap_or_else(PoisonError::into_inner);
         let Some(HeldBack { changes: Some(changes), .. }) = &*held_back else { return Ok(()) };
         for change in changes {
             match change {
-                Change::Write(offset, data) => self.0.file.write(*offset, data)?,
+                Change::Write(offset, data) => self.put(*offset, data)?,
                 Change::SetLen(len) => self.0.file.set_len(*len)?,
-                Change::Sync => self.0.file.sync_data()?,
+                Change::Sync => self.flush()?,
             }
         }
         *held_back = None;
@@ -190,12 +179,18 @@ impl Storage {
 
     /// A transaction begins.
     pub(crate) fn begin(&self) {
-        *self.progress() = Progress::default();
+        let mut progress = self.progress();
+        (progress.wrote_header, progress.committed) = (false, false);
     }
 
-    /// The worst fault since the transaction began.
-    pub(crate) fn fault(&self) -> Option<Fault> {
-        self.progress().fault
+    /// The worst fault that the engine has met, and its cause. It refuses everything from then on.
+    pub(crate) fn fault(&self) -> Option<(Fault, Error)> {
+        self.progress().fault.clone()
+    }
+
+    /// The engine was opened again.
+    pub(crate) fn forget_fault(&self) {
+        self.progress().fault = None;
     }
 
     /// Whether the transaction is durable. The engine tidies up behind a commit, and can fail at that.
@@ -205,18 +200,49 @@ impl Storage {
 
     /// Whoever held the file until now may have changed its length. The engine locks it before it does anything else.
     fn look_again(&self) -> io::Result<()> {
-        if let Some(held_back) = &mut *self.0.held_back.write().unwrap_or_else(PoisonError::into_inner) {
-            held_back.overlay = Overlay::over(self.0.file.len()?);
+        match &mut *self.0.held_back.write().unwrap_or_else(PoisonError::into_inner) {
+            Some(held_back) if held_back.changes.as_ref().is_none_or(Vec::is_empty) => {
+                held_back.overlay = Overlay::over(self.0.file.len()?);
+            }
+            _ => {}
         }
         Ok(())
     }
 
-    fn noting(&self, fault: impl FnOnce(&io::Error) -> Fault, result: io::Result<()>) -> io::Result<()> {
+    fn noting<T>(&self, fault: Fault, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
             let mut progress = self.progress();
-            progress.fault = progress.fault.max(Some(fault(error)));
+            if progress.fault.as_ref().is_none_or(|(worst, _)| *worst < fault) {
+                progress.fault = Some((fault, io_error(error)));
+            }
         }
         result
+    }
+
+    /// Writes to the file itself, and keeps the header that it had.
+    fn put(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset == 0 && self.progress().flushed_header.is_none() {
+            let mut header = vec![0; data.len()];
+            self.0.file.read(0, &mut header)?;
+            self.progress().flushed_header = Some(header);
+        }
+        self.0.file.write(offset, data)?;
+        self.progress().wrote_header |= offset == 0;
+        Ok(())
+    }
+
+    /// Flushes the file itself.
+    fn flush(&self) -> io::Result<()> {
+        let flushed = self.0.file.sync_data();
+        let mut progress = self.progress();
+        match (&flushed, progress.flushed_header.take()) {
+            (Ok(()), _) => progress.committed |= progress.wrote_header,
+            // What a flush could not write the system may drop, and yet show to whoever opens the file next, who must not
+            // build on it: without its header the commit never was.
+            (Err(_), Some(header)) => drop(self.0.file.write(0, &header)),
+            (Err(_), None) => {}
+        }
+        flushed
     }
 
     /// Has `held` change what is held back; `through` when nothing is.
@@ -229,44 +255,22 @@ impl Storage {
             None => through(),
         }
     }
-
-    #[cfg(test)]
-    pub(crate) fn tests(&self) -> &TestControls {
-        &self.0.tests
-    }
-
-    #[cfg(test)]
-    fn write_file(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.tests.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
-        if offset + data.len() as u64 > self.0.tests.room.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.0.file.write(offset, data)
-    }
-
-    #[cfg(not(test))]
-    fn write_file(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.file.write(offset, data)
-    }
-}
-
-fn write_fault(error: &io::Error) -> Fault {
-    if is_full(error) { Fault::Full } else { Fault::Unknown }
 }
 
 impl StorageBackend for Storage {
     fn len(&self) -> io::Result<u64> {
         match &*self.0.held_back.read().unwrap_or_else(PoisonError::into_inner) {
             Some(held_back) => Ok(held_back.overlay.len),
-            None => self.0.file.len(),
+            None => self.noting(Fault::Refused, self.0.file.len()),
         }
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        match &*self.0.held_back.read().unwrap_or_else(PoisonError::into_inner) {
+        let read = match &*self.0.held_back.read().unwrap_or_else(PoisonError::into_inner) {
             Some(held_back) => held_back.overlay.read(|offset, out| self.0.file.read(offset, out), offset, out),
             None => self.0.file.read(offset, out),
-        }
+        };
+        self.noting(Fault::Refused, read)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -275,12 +279,7 @@ impl StorageBackend for Storage {
             held_back.changes.iter_mut().for_each(|changes| changes.push(Change::SetLen(len)));
             Ok(())
         };
-        #[cfg(test)]
-        if self.0.tests.tidying_fails.load(Ordering::Relaxed) && self.is_committed() {
-            self.0.tests.tidied.fetch_add(1, Ordering::Relaxed);
-            return self.noting(write_fault, Err(io::ErrorKind::StorageFull.into()));
-        }
-        self.change(held, || self.noting(write_fault, self.0.file.set_len(len)))
+        self.change(held, || self.noting(Fault::Refused, self.0.file.set_len(len)))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -288,16 +287,7 @@ impl StorageBackend for Storage {
             held_back.changes.iter_mut().for_each(|changes| changes.push(Change::Sync));
             Ok(())
         };
-        #[cfg(test)]
-        if self.0.tests.flushes_fail.load(Ordering::Relaxed) {
-            return self.noting(|_| Fault::Unknown, Err(io::Error::other("made to fail")));
-        }
-        self.change(held, || {
-            self.noting(|_| Fault::Unknown, self.0.file.sync_data())?;
-            let mut progress = self.progress();
-            progress.committed |= progress.wrote_header;
-            Ok(())
-        })
+        self.change(held, || self.noting(Fault::Flush, self.flush()))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -306,11 +296,7 @@ impl StorageBackend for Storage {
             held_back.changes.iter_mut().for_each(|changes| changes.push(Change::Write(offset, data.to_vec())));
             Ok(())
         };
-        self.change(held, || {
-            self.noting(write_fault, self.write_file(offset, data))?;
-            self.progress().wrote_header |= offset == 0;
-            Ok(())
-        })
+        self.change(held, || self.noting(Fault::Refused, self.put(offset, data)))
     }
 
     fn close(&self) -> io::Result<()> {

@@ -179,6 +179,8 @@ struct Run<'r> {
     /// Requests that may have taken effect: the flush that would have said so failed.
     unknown: Vec<String>,
     failures: usize,
+    /// What belonged to processes that were killed.
+    dead: Vec<(Ledger, Box<dyn Site>)>,
     tally: &'r mut Tally,
 }
 
@@ -189,7 +191,7 @@ impl<'r> Run<'r> {
         site.watch().record(&files);
         site.watch().arm(fault);
         site.watch().plant(plan.plant);
-        Run { rig, site, workload, fault, plan, injected: 0, model: model(), unknown: Vec::new(), failures: 0, tally }
+        Run { rig, site, workload, fault, plan, injected: 0, model: model(), unknown: Vec::new(), failures: 0, dead: Vec::new(), tally }
     }
 
     fn all(&mut self) -> Outcome<()> {
@@ -330,7 +332,6 @@ impl<'r> Run<'r> {
 
     /// The process is gone; the files are there as the system shows them, and on the disk as they are there.
     fn kill(&mut self, ledger: Ledger) {
-        std::mem::forget(ledger);
         let recording = self.site.watch().recording();
         let (mut shown, mut durable) = (Disk::new(&recording.base), Disk::new(&recording.base));
         for event in &recording.events {
@@ -345,8 +346,8 @@ impl<'r> Run<'r> {
         if self.site.watch().is_armed() && self.fault.is_some_and(|fault| fault.stays) {
             site.watch().arm(self.fault.map(|fault| Fault { nth: 0, ..fault }));
         }
-        // The files that were left open stay where they are.
-        std::mem::forget(std::mem::replace(&mut self.site, site));
+        // What was left open must not be closed while anybody could see it.
+        self.dead.push((ledger, std::mem::replace(&mut self.site, site)));
     }
 
     /// After an open the store holds what was acknowledged, and a command whose own flush failed wholly or not at all.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{BackendError, StorageBackend};
@@ -69,7 +70,7 @@ impl fmt::Debug for MemoryFile {
 
 impl Site for MemoryFile {
     fn open(&self, options: &OpenOptions) -> Result<Ledger> {
-        Ok(Ledger::new(RedbBackend::open_on(self.clone(), options)?, options))
+        Ok(Ledger::new(RedbBackend::open_on(self.clone(), Path::new(NAME), options)?, options))
     }
 
     fn watch(&self) -> &Watch {

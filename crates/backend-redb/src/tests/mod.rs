@@ -1,19 +1,23 @@
 //! The backend by itself, through the interface that core uses.
 
+mod bent;
 mod crash;
 mod damage;
 mod opening;
 mod queries;
 mod records;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use runledger_core::{
-    AgentRun, AnswerForm, Backend, Code, Command, Execution, Id, NodeRun, OpenOptions, Payload, Principal, Put, Result, Run, Status,
+    AgentRun, AnswerForm, Backend, Code, Command, Error, Execution, Id, NodeRun, OpenOptions, Payload, Principal, Put, Result, Run, Status,
     Stored, Text, Time, Tx, Work,
 };
 use tempfile::TempDir;
 
+use self::bent::{Bends, Bent};
 use crate::RedbBackend;
 
 /// A directory with a store in it.
@@ -40,6 +44,14 @@ impl Place {
 
     pub(super) fn open_with(&self, options: &OpenOptions) -> Result<RedbBackend> {
         RedbBackend::open(&self.path(), options)
+    }
+
+    /// Opens the store, which was made before, over a file that can be bent.
+    pub(in crate::tests) fn open_bent(&self) -> (RedbBackend, Arc<Bends>) {
+        drop(self.open());
+        let file = File::options().read(true).write(true).open(self.path()).unwrap();
+        let (file, bends) = Bent::new(file);
+        (RedbBackend::open_on(file, &self.path(), &OpenOptions::new()).unwrap(), bends)
     }
 
     /// The names in the directory.
@@ -69,9 +81,13 @@ pub(super) fn write(backend: &RedbBackend, work: impl FnMut(&mut dyn Tx) -> Resu
 }
 
 pub(super) fn refused<T>(result: Result<T>) -> Code {
+    refused_with(result).code()
+}
+
+pub(super) fn refused_with<T>(result: Result<T>) -> Error {
     match result {
         Ok(_) => panic!("it was not refused"),
-        Err(error) => error.code(),
+        Err(error) => error,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Records as they are put, loaded, changed and removed.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use runledger_core::{
     AnswerForm, Backend, Code, Deleted, EndedFilter, Error, Held, OpenOptions, PageRequest, PageStart, Payload, Put, Record, RunFilter,
     Status, StatusSet, Stored, Text, Window,
 };
 
-use super::{Place, agent, at, change_run, id, node, payload, refused, run, write};
+use super::{Place, agent, at, change_run, id, node, payload, refused, refused_with, run, write};
 use crate::value::MAX_INLINE_BYTES;
 
 fn everything() -> RunFilter {
@@ -148,11 +150,11 @@ fn a_run_goes_with_its_tree_and_clear_takes_all() {
 #[test]
 fn a_heartbeat_on_a_large_run_writes_little() {
     let place = Place::new();
-    let backend = place.open();
+    let (backend, bends) = place.open_bent();
     let mut large = run("p", "r", "w", Status::Running, at(0));
     large.input = Some(payload(&"x".repeat(10 << 20)));
     write(&backend, |tx| tx.put_run(&Put::insert(large.clone()))).unwrap();
-    let written = || backend.storage.tests().written_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let written = || bends.written_bytes.load(Relaxed);
     for seconds in [1, 120, 121] {
         let before = written();
         write(&backend, |tx| {
@@ -170,10 +172,9 @@ fn a_heartbeat_on_a_large_run_writes_little() {
 #[test]
 fn a_full_disk_is_answered_as_such_and_costs_nothing_that_was_kept() {
     let place = Place::new();
-    let backend = place.open();
+    let (backend, bends) = place.open_bent();
     write(&backend, |tx| tx.put_run(&Put::insert(run("p", "kept", "w", Status::Queued, at(0))))).unwrap();
-    let room = &backend.storage.tests().room;
-    room.store(backend.info().unwrap().size_bytes, std::sync::atomic::Ordering::Relaxed);
+    bends.room.store(backend.info().unwrap().size_bytes, Relaxed);
     let mut large = run("p", "large", "w", Status::Queued, at(0));
     large.input = Some(payload(&"x".repeat(4 << 20)));
     for _ in 0..3 {
@@ -185,7 +186,7 @@ fn a_full_disk_is_answered_as_such_and_costs_nothing_that_was_kept() {
         // The locks were held throughout.
         assert_eq!(refused(place.open_with(&OpenOptions::new())), Code::Locked);
     }
-    room.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+    bends.room.store(u64::MAX, Relaxed);
     write(&backend, |tx| tx.put_run(&Put::insert(large.clone()))).unwrap();
     assert!(backend.verify().unwrap().is_ok());
     backend.close().unwrap();
@@ -196,7 +197,7 @@ fn a_full_disk_is_answered_as_such_and_costs_nothing_that_was_kept() {
 #[test]
 fn a_commit_that_is_durable_is_acknowledged() {
     let place = Place::new();
-    let backend = place.open();
+    let (backend, bends) = place.open_bent();
     write(&backend, |tx| {
         for number in 0..60 {
             let mut large = run("p", &number.to_string(), "w", Status::Succeeded, at(number));
@@ -206,17 +207,17 @@ fn a_commit_that_is_durable_is_acknowledged() {
         Ok(())
     })
     .unwrap();
-    backend.storage.tests().tidying_fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    bends.cuts_fail.store(true, Relaxed);
     write(&backend, |tx| tx.clear()).unwrap();
     let mut faults = 0;
     for number in 0..8 {
         write(&backend, |tx| tx.put_run(&Put::insert(run("p", &format!("n{number}"), "w", Status::Queued, at(0))))).unwrap();
-        faults += backend.storage.tests().tidied.swap(0, std::sync::atomic::Ordering::Relaxed);
+        faults += bends.cuts_failed.swap(0, Relaxed);
         assert_eq!(backend.list_runs(&everything(), &first_page()).unwrap().total, Some(number + 1));
         assert!(backend.broken().is_none());
     }
     assert!(faults > 0, "nothing was ever given back");
-    backend.storage.tests().tidying_fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    bends.cuts_fail.store(false, Relaxed);
     assert!(backend.verify().unwrap().is_ok());
     backend.close().unwrap();
     assert_eq!(place.open().list_runs(&everything(), &first_page()).unwrap().total, Some(8));
@@ -225,22 +226,71 @@ fn a_commit_that_is_durable_is_acknowledged() {
 #[test]
 fn after_a_flush_that_failed_the_handle_answers_io() {
     let place = Place::new();
-    let backend = place.open();
+    let (backend, bends) = place.open_bent();
     write(&backend, |tx| tx.put_run(&Put::insert(run("p", "r", "w", Status::Queued, at(0))))).unwrap();
-    backend.storage.tests().flushes_fail.store(true, std::sync::atomic::Ordering::Relaxed);
+    bends.flushes_fail.store(true, Relaxed);
     let put = |name: &str| write(&backend, |tx| tx.put_run(&Put::insert(run("p", name, "w", Status::Queued, at(0)))));
     assert_eq!(refused(put("s")), Code::Io);
-    backend.storage.tests().flushes_fail.store(false, std::sync::atomic::Ordering::Relaxed);
+    bends.flushes_fail.store(false, Relaxed);
     assert_eq!(backend.broken().unwrap().code(), Code::Io);
     assert_eq!(refused(put("t")), Code::Io);
     assert_eq!(refused(backend.get_run(&id("p"), &id("r"), AnswerForm::State)), Code::Io);
     assert_eq!(refused(backend.verify()), Code::Io);
     assert_eq!(refused(backend.compact()), Code::Io);
+    assert!(backend.broken().unwrap().message().contains("made to fail"));
     backend.close().unwrap();
     let backend = place.open();
     assert!(backend.get_run(&id("p"), &id("r"), AnswerForm::Record).unwrap().is_some());
+    // What was not flushed is not built on: the system may show it and yet have dropped it.
+    assert!(backend.get_run(&id("p"), &id("s"), AnswerForm::Record).unwrap().is_none());
     assert!(backend.get_run(&id("p"), &id("t"), AnswerForm::Record).unwrap().is_none());
     assert!(backend.verify().unwrap().is_ok());
+}
+
+/// The engine refuses everything after any error: it is opened again below the handle, without anybody else getting in.
+#[test]
+fn after_a_read_that_failed_the_handle_goes_on() {
+    let place = Place::new();
+    let (backend, bends) = place.open_bent();
+    let put = |name: &str| write(&backend, |tx| tx.put_run(&Put::insert(run("p", name, "w", Status::Queued, at(0)))));
+    put("r").unwrap();
+    bends.reads_fail.store(true, Relaxed);
+    // The engine has all of so small a store in memory. Its check reads the file itself.
+    let failures =
+        || [refused_with(backend.verify()), refused_with(backend.get_run(&id("p"), &id("r"), AnswerForm::Record)), refused_with(put("s"))];
+    for error in [failures(), failures()].concat() {
+        assert!(error.code() == Code::Io && error.message().contains("made to fail"), "{error}");
+        assert_eq!(refused(place.open_with(&OpenOptions::new())), Code::Locked);
+    }
+    bends.reads_fail.store(false, Relaxed);
+    put("t").unwrap();
+    assert!(backend.broken().is_none() && backend.verify().unwrap().is_ok());
+    assert_eq!(backend.list_runs(&everything(), &first_page()).unwrap().total, Some(2));
+    backend.close().unwrap();
+    assert_eq!(place.open().list_runs(&everything(), &first_page()).unwrap().total, Some(2));
+}
+
+/// Not even recovery has room then: what it writes waits.
+#[test]
+fn where_nothing_at_all_can_be_written_one_can_read() {
+    let place = Place::new();
+    let (backend, bends) = place.open_bent();
+    let put = |name: &str| write(&backend, |tx| tx.put_run(&Put::insert(run("p", name, "w", Status::Queued, at(0)))));
+    put("kept").unwrap();
+    bends.room.store(0, Relaxed);
+    bends.cuts_fail.store(true, Relaxed);
+    for _ in 0..3 {
+        assert_eq!(refused(put("refused")), Code::Full);
+        assert_eq!(backend.list_runs(&everything(), &first_page()).unwrap().total, Some(1));
+        assert!(backend.verify().unwrap().is_ok());
+    }
+    bends.room.store(u64::MAX, Relaxed);
+    bends.cuts_fail.store(false, Relaxed);
+    put("more").unwrap();
+    backend.close().unwrap();
+    let backend = place.open();
+    assert!(backend.verify().unwrap().is_ok());
+    assert_eq!(backend.list_runs(&everything(), &first_page()).unwrap().total, Some(2));
 }
 
 #[test]
