@@ -79,7 +79,7 @@ pub fn open_memory(options: &OpenOptions) -> Result<Ledger> {
 /// `invalid_input` for an empty path or one with a NUL; else what the backend answers.
 #[cfg(feature = "sqlite")]
 pub fn open_sqlite(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Ledger> {
-    Ok(Ledger::new(crate::sqlite::SqliteBackend::open(checked(path.as_ref())?, options)?, options))
+    Ok(Ledger::new(crate::sqlite::SqliteBackend::open(path.as_ref(), options)?, options))
 }
 
 /// Opens the store in a redb file.
@@ -88,20 +88,7 @@ pub fn open_sqlite(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> 
 /// `invalid_input` for an empty path or one with a NUL; else what the backend answers.
 #[cfg(feature = "redb")]
 pub fn open_redb(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Ledger> {
-    Ok(Ledger::new(crate::redb::RedbBackend::open(checked(path.as_ref())?, options)?, options))
-}
-
-/// No engine may see these two: to SQLite an empty path is a temporary store, and a NUL ends a path early.
-#[cfg(any(feature = "sqlite", feature = "redb"))]
-fn checked(path: &std::path::Path) -> Result<&std::path::Path> {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    if bytes.is_empty() {
-        return Err(Error::invalid("path", "can't be empty"));
-    }
-    if bytes.contains(&0) {
-        return Err(Error::invalid("path", "can't hold the character NUL"));
-    }
-    Ok(path)
+    Ok(Ledger::new(crate::redb::RedbBackend::open(path.as_ref(), options)?, options))
 }
 
 fn set_options(options: &mut OpenOptions, query: &str) -> Result<()> {

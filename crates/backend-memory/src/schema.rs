@@ -5,7 +5,42 @@
 //! no order is one exchange of a pointer. The node runs of a run are a sorted vector in its slot, and an agent run
 //! stands in the slot of its node run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+
+/// A hash map of ids.
+pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, Seed>;
+
+/// Seeds the hashes of one map, so that nobody outside can make ids that meet in one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Self {
+        Seed(std::hash::RandomState::new().hash_one(0_u8))
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = IdHasher;
+    fn build_hasher(&self) -> IdHasher {
+        IdHasher(self.0)
+    }
+}
+
+/// Hashes an id in one step.
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, self.0);
+    }
+    fn write_u8(&mut self, _end: u8) {}
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 use std::mem;
 use std::sync::Arc;
 

@@ -104,7 +104,7 @@ impl Check<'_> {
 
     fn agent_of(&mut self, node: &NodeRun, node_run_id: &Id) {
         self.expect(*node_run_id == node.id, "reference", Entity::Agent, node_run_id, "it stands behind another node run");
-        self.expect(node.node_type == "agent", "reference", Entity::Agent, node_run_id, "its node run is not of type agent");
+        self.expect(node.is_agent_node(), "reference", Entity::Agent, node_run_id, "its node run is not of type agent");
     }
 
     /// The orders of all runs or agent runs.

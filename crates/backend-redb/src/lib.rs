@@ -177,7 +177,7 @@ impl RedbBackend {
     fn transact(&self, work: &mut dyn Work) -> Result<()> {
         let db = self.db.share()?;
         let txn = guarded(|| engine(&db)?.begin_write().coded())?;
-        let mut tx = guarded(|| WriteTx::open(&txn))?;
+        let mut tx = WriteTx::new(&txn);
         let done = work.run(&mut tx);
         let changed = tx.changed;
         guarded(|| {

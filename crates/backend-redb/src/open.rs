@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
-use runledger_core::{Code, Entity, Error, Mode, OpenOptions, RepairProgress, Result};
+use runledger_core::{Code, Entity, Error, Mode, OpenOptions, RepairProgress, Result, check_path};
 
 use crate::error::{Coded, guarded, io_error, located, open_error};
 use crate::query::View;
@@ -35,10 +35,8 @@ pub(crate) struct Opened {
 
 /// Opens the store at a path.
 pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
+    check_path(path)?;
     options.refuse_journal("redb")?;
-    if path.as_os_str().is_empty() {
-        return Err(Error::invalid("path", "can't be empty"));
-    }
     let target = follow(path).map_err(|error| open_error(&error));
     let opened = target.and_then(|target| open_target(&target, options));
     opened.map_err(|error| located(error, path))

@@ -1,5 +1,7 @@
 //! A transaction that writes. It keeps every table open from its first command to its last.
 
+use std::cell::OnceCell;
+
 use redb::{ReadableTable, WriteTransaction};
 use runledger_core::codec::{StateCodec, damaged};
 use runledger_core::keys::{Key, KeyReader};
@@ -9,21 +11,47 @@ use runledger_core::{
 
 use crate::error::{Coded, guarded};
 use crate::query::{count_of, counts, ended, first_of};
-use crate::schema::{self, Entry, Span, Writes};
+use crate::schema::{self, Definition, Entry, Span, Writes};
 use crate::value;
+
+/// A table that is opened when it is first used: opening one costs about as much as a change in it.
+pub(crate) struct Table<'t> {
+    txn: &'t WriteTransaction,
+    definition: Definition,
+    open: OnceCell<Writes<'t>>,
+}
+
+impl<'t> Table<'t> {
+    fn new(txn: &'t WriteTransaction, definition: Definition) -> Self {
+        Table { txn, definition, open: OnceCell::new() }
+    }
+
+    pub(crate) fn get(&self) -> Result<&Writes<'t>> {
+        if let Some(table) = self.open.get() {
+            return Ok(table);
+        }
+        let table = self.txn.open_table(self.definition).coded()?;
+        Ok(self.open.get_or_init(|| table))
+    }
+
+    pub(crate) fn get_mut(&mut self) -> Result<&mut Writes<'t>> {
+        self.get()?;
+        self.open.get_mut().ok_or_else(|| Error::new(Code::Internal, "a table was not opened"))
+    }
+}
 
 /// The tables of a transaction that writes.
 pub(crate) struct WriteTx<'t> {
-    runs: Writes<'t>,
-    nodes: Writes<'t>,
-    node_ids: Writes<'t>,
-    agents: Writes<'t>,
-    large: Writes<'t>,
-    run_counts: Writes<'t>,
-    agent_counts: Writes<'t>,
-    projects: Writes<'t>,
-    run_indexes: [Writes<'t>; 4],
-    agent_indexes: [Writes<'t>; 3],
+    runs: Table<'t>,
+    nodes: Table<'t>,
+    node_ids: Table<'t>,
+    agents: Table<'t>,
+    large: Table<'t>,
+    run_counts: Table<'t>,
+    agent_counts: Table<'t>,
+    projects: Table<'t>,
+    run_indexes: [Table<'t>; 4],
+    agent_indexes: [Table<'t>; 3],
     /// Whether anything was put, so that there is something to commit.
     pub(crate) changed: bool,
 }
@@ -33,28 +61,28 @@ const BY_OWNER: usize = 1;
 const BY_END: usize = 2;
 
 impl<'t> WriteTx<'t> {
-    /// Opens all tables.
-    pub(crate) fn open(txn: &'t WriteTransaction) -> Result<Self> {
-        let open = |definition| txn.open_table(definition).coded();
+    /// Opens no table yet.
+    pub(crate) fn new(txn: &'t WriteTransaction) -> Self {
+        let open = |definition| Table::new(txn, definition);
         let [by_status, by_workflow, by_end, leases] = schema::RUN_INDEXES;
         let [agents_by_status, by_agent, agent_leases] = schema::AGENT_INDEXES;
-        Ok(WriteTx {
-            runs: open(schema::RUNS)?,
-            nodes: open(schema::NODES)?,
-            node_ids: open(schema::NODE_IDS)?,
-            agents: open(schema::AGENTS)?,
-            large: open(schema::LARGE)?,
-            run_counts: open(schema::RUN_COUNTS)?,
-            agent_counts: open(schema::AGENT_COUNTS)?,
-            projects: open(schema::PROJECTS)?,
-            run_indexes: [open(by_status)?, open(by_workflow)?, open(by_end)?, open(leases)?],
-            agent_indexes: [open(agents_by_status)?, open(by_agent)?, open(agent_leases)?],
+        WriteTx {
+            runs: open(schema::RUNS),
+            nodes: open(schema::NODES),
+            node_ids: open(schema::NODE_IDS),
+            agents: open(schema::AGENTS),
+            large: open(schema::LARGE),
+            run_counts: open(schema::RUN_COUNTS),
+            agent_counts: open(schema::AGENT_COUNTS),
+            projects: open(schema::PROJECTS),
+            run_indexes: [open(by_status), open(by_workflow), open(by_end), open(leases)],
+            agent_indexes: [open(agents_by_status), open(by_agent), open(agent_leases)],
             changed: false,
-        })
+        }
     }
 
     fn load_run(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<Run>>> {
-        load(&self.runs, &self.large, schema::record_key(project, id), project, id, form)
+        load(self.runs.get()?, &self.large, schema::record_key(project, id), project, id, form)
     }
 
     /// The run that an index names.
@@ -63,25 +91,25 @@ impl<'t> WriteTx<'t> {
     }
 
     fn load_agent(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<AgentRun>>> {
-        load(&self.agents, &self.large, schema::record_key(project, id), project, id, form)
+        load(self.agents.get()?, &self.large, schema::record_key(project, id), project, id, form)
     }
 
     fn load_node(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<NodeRun>>> {
-        let place = self.node_ids.get(schema::record_key(project, id).0.as_slice()).coded()?;
+        let place = self.node_ids.get()?.get(schema::record_key(project, id).0.as_slice()).coded()?;
         let Some(place) = place else { return Ok(None) };
         let key = schema::placed_node_key(project, id, place.value());
-        load(&self.nodes, &self.large, key, project, id, form)?.map(Some).ok_or_else(|| schema::dangling::<NodeRun>(project, id))
+        load(self.nodes.get()?, &self.large, key, project, id, form)?.map(Some).ok_or_else(|| schema::dangling::<NodeRun>(project, id))
     }
 
     fn store_run(&mut self, put: &Put<Run>) -> Result<()> {
         let (before, after) = (put.before.as_ref().map(|before| &before.record), &put.after.record);
         let key = schema::record_key(&after.project_id, &after.id);
-        let old = old_value(&self.runs, &key, before)?;
-        value::store(&mut self.runs, &mut self.large, &key.0, old.as_deref(), put)?;
+        let old = old_value(self.runs.get()?, &key, before)?;
+        value::store(self.runs.get_mut()?, &mut self.large, &key.0, old.as_deref(), put)?;
         reindex(&mut self.run_indexes, before.map(schema::run_entries), Some(schema::run_entries(after)))?;
         recount(&mut self.run_counts, before.map(schema::run_counters), Some(schema::run_counters(after)))?;
         if before.is_none() {
-            count(&mut self.projects, &Key::new().id(&after.project_id), 1)?;
+            count(self.projects.get_mut()?, &Key::new().id(&after.project_id), 1)?;
         }
         Ok(())
     }
@@ -90,14 +118,14 @@ impl<'t> WriteTx<'t> {
         let (before, after) = (put.before.as_ref().map(|before| &before.record), &put.after.record);
         let key = schema::node_key(after);
         let old_key = before.map(schema::node_key);
-        let old = old_key.as_ref().map(|key| old_value(&self.nodes, key, before)).transpose()?.flatten();
-        value::store(&mut self.nodes, &mut self.large, &key.0, old.as_deref(), put)?;
+        let old = old_key.as_ref().map(|key| old_value(self.nodes.get()?, key, before)).transpose()?.flatten();
+        value::store(self.nodes.get_mut()?, &mut self.large, &key.0, old.as_deref(), put)?;
         if old_key.as_ref() != Some(&key) {
             if let Some(old_key) = old_key {
-                self.nodes.remove(old_key.0.as_slice()).coded()?;
+                self.nodes.get_mut()?.remove(old_key.0.as_slice()).coded()?;
             }
             let id_key = schema::record_key(&after.project_id, &after.id);
-            self.node_ids.insert(id_key.0.as_slice(), schema::node_place(after).0.as_slice()).coded()?;
+            self.node_ids.get_mut()?.insert(id_key.0.as_slice(), schema::node_place(after).0.as_slice()).coded()?;
         }
         Ok(())
     }
@@ -105,28 +133,28 @@ impl<'t> WriteTx<'t> {
     fn store_agent(&mut self, put: &Put<AgentRun>) -> Result<()> {
         let (before, after) = (put.before.as_ref().map(|before| &before.record), &put.after.record);
         let key = schema::record_key(&after.project_id, &after.node_run_id);
-        let old = old_value(&self.agents, &key, before)?;
-        value::store(&mut self.agents, &mut self.large, &key.0, old.as_deref(), put)?;
+        let old = old_value(self.agents.get()?, &key, before)?;
+        value::store(self.agents.get_mut()?, &mut self.large, &key.0, old.as_deref(), put)?;
         reindex(&mut self.agent_indexes, before.map(schema::agent_entries), Some(schema::agent_entries(after)))?;
         recount(&mut self.agent_counts, before.map(schema::agent_counters), Some(schema::agent_counters(after)))
     }
 
     fn remove_run(&mut self, run: &Stored<Run>) -> Result<Deleted> {
         let (project, id) = (&run.record.project_id, &run.record.id);
-        let Some(run) = remove::<Run>(&mut self.runs, &mut self.large, &schema::record_key(project, id), project, id)? else {
+        let Some(run) = remove::<Run>(self.runs.get_mut()?, &mut self.large, &schema::record_key(project, id), project, id)? else {
             return Err(damaged(Run::ENTITY, project, id, "it is not there"));
         };
         reindex(&mut self.run_indexes, Some(schema::run_entries(&run)), None)?;
         recount(&mut self.run_counts, Some(schema::run_counters(&run)), None)?;
-        count(&mut self.projects, &Key::new().id(project), -1)?;
+        count(self.projects.get_mut()?, &Key::new().id(project), -1)?;
         let mut deleted = Deleted { runs: 1, ..Deleted::default() };
         for node in self.node_states(project, id)? {
             let node_id = &node.record.id;
-            remove::<NodeRun>(&mut self.nodes, &mut self.large, &schema::node_key(&node.record), project, node_id)?;
+            remove::<NodeRun>(self.nodes.get_mut()?, &mut self.large, &schema::node_key(&node.record), project, node_id)?;
             let key = schema::record_key(project, node_id);
-            self.node_ids.remove(key.0.as_slice()).coded()?;
+            self.node_ids.get_mut()?.remove(key.0.as_slice()).coded()?;
             deleted.nodes += 1;
-            if let Some(agent) = remove::<AgentRun>(&mut self.agents, &mut self.large, &key, project, node_id)? {
+            if let Some(agent) = remove::<AgentRun>(self.agents.get_mut()?, &mut self.large, &key, project, node_id)? {
                 reindex(&mut self.agent_indexes, Some(schema::agent_entries(&agent)), None)?;
                 recount(&mut self.agent_counts, Some(schema::agent_counters(&agent)), None)?;
                 deleted.agents += 1;
@@ -137,7 +165,7 @@ impl<'t> WriteTx<'t> {
 
     fn node_states(&self, project: &Id, run: &Id) -> Result<Vec<Stored<NodeRun>>> {
         let mut nodes = Vec::new();
-        for row in Span::of(&schema::nodes_of_run(project, run)).range(&self.nodes)?.into_iter().flatten() {
+        for row in Span::of(&schema::nodes_of_run(project, run)).range(self.nodes.get()?)?.into_iter().flatten() {
             let (key, row) = row.coded()?;
             let id = schema::node_id(key.value()).ok_or_else(schema::bad_index)?;
             nodes.push(value::parse::<NodeRun>(project, &id, row.value())?.0);
@@ -146,11 +174,11 @@ impl<'t> WriteTx<'t> {
     }
 
     fn ended_states(&self, filter: &EndedFilter, limit: usize) -> Result<Vec<Stored<Run>>> {
-        let ids = ended(&self.run_indexes[BY_END], filter, limit)?;
+        let ids = ended(self.run_indexes[BY_END].get()?, filter, limit)?;
         ids.iter().map(|id| self.indexed_run(&filter.project_id, id, AnswerForm::State)).collect()
     }
 
-    fn tables(&mut self) -> impl Iterator<Item = &mut Writes<'t>> {
+    fn tables(&mut self) -> impl Iterator<Item = &mut Table<'t>> {
         let plain = [
             &mut self.runs,
             &mut self.nodes,
@@ -222,7 +250,7 @@ impl Tx for WriteTx<'_> {
 
     fn clear(&mut self) -> Result<()> {
         self.changed = true;
-        guarded(|| self.tables().try_for_each(|table| table.retain(|_, _| false).coded()))
+        guarded(|| self.tables().try_for_each(|table| table.get_mut()?.retain(|_, _| false).coded()))
     }
 
     fn mark(&mut self) -> Result<bool> {
@@ -237,14 +265,14 @@ impl Tx for WriteTx<'_> {
 
 fn load<R: StateCodec>(
     records: &Writes<'_>,
-    large: &Writes<'_>,
+    large: &Table<'_>,
     key: Key,
     project: &Id,
     id: &Id,
     form: AnswerForm,
 ) -> Result<Option<Stored<R>>> {
     let row = records.get(key.0.as_slice()).coded()?;
-    let apart = |slot| value::read_apart(large, R::ENTITY, project, id, slot);
+    let apart = |slot| value::read_apart(large.get()?, R::ENTITY, project, id, slot);
     row.map(|row| value::read(project, id, row.value(), form, apart)).transpose()
 }
 
@@ -257,18 +285,18 @@ fn old_value<R: Record>(records: &Writes<'_>, key: &Key, before: Option<&R>) -> 
 }
 
 /// Removes a record with its large values, and gives its state.
-fn remove<R: StateCodec>(records: &mut Writes<'_>, large: &mut Writes<'_>, key: &Key, project: &Id, id: &Id) -> Result<Option<R>> {
+fn remove<R: StateCodec>(records: &mut Writes<'_>, large: &mut Table<'_>, key: &Key, project: &Id, id: &Id) -> Result<Option<R>> {
     let Some(row) = records.remove(key.0.as_slice()).coded()? else { return Ok(None) };
     let (stored, inline) = value::parse::<R>(project, id, row.value())?;
     for slot in inline.apart(stored.held) {
-        large.remove(schema::large_key(R::ENTITY, project, id, slot).0.as_slice()).coded()?;
+        large.get_mut()?.remove(schema::large_key(R::ENTITY, project, id, slot).0.as_slice()).coded()?;
     }
     Ok(Some(stored.record))
 }
 
 /// Brings the index entries of a record from what they were to what they must be.
 fn reindex<const N: usize>(
-    indexes: &mut [Writes<'_>; N],
+    indexes: &mut [Table<'_>; N],
     before: Option<[Option<Entry>; N]>,
     after: Option<[Option<Entry>; N]>,
 ) -> Result<()> {
@@ -279,20 +307,21 @@ fn reindex<const N: usize>(
             continue;
         }
         if let Some((key, _)) = before {
-            index.remove(key.0.as_slice()).coded()?;
+            index.get_mut()?.remove(key.0.as_slice()).coded()?;
         }
         if let Some((key, value)) = after {
-            index.insert(key.0.as_slice(), value.as_slice()).coded()?;
+            index.get_mut()?.insert(key.0.as_slice(), value.as_slice()).coded()?;
         }
     }
     Ok(())
 }
 
 /// Moves a record from the counters that counted it to those that must.
-fn recount(counts: &mut Writes<'_>, before: Option<[Key; 2]>, after: Option<[Key; 2]>) -> Result<()> {
+fn recount(counts: &mut Table<'_>, before: Option<[Key; 2]>, after: Option<[Key; 2]>) -> Result<()> {
     if before == after {
         return Ok(());
     }
+    let counts = counts.get_mut()?;
     before.into_iter().flatten().try_for_each(|key| count(counts, &key, -1))?;
     after.into_iter().flatten().try_for_each(|key| count(counts, &key, 1))
 }
@@ -309,23 +338,18 @@ fn count(counts: &mut Writes<'_>, key: &Key, by: i64) -> Result<()> {
 }
 
 /// The id of the queued record that comes first; `owners` are its workflows or agents.
-fn next_queued<const N: usize>(
-    indexes: &[Writes<'_>; N],
-    counters: &Writes<'_>,
-    project: &Id,
-    owners: Option<&[Id]>,
-) -> Result<Option<Id>> {
+fn next_queued<const N: usize>(indexes: &[Table<'_>; N], counters: &Table<'_>, project: &Id, owners: Option<&[Id]>) -> Result<Option<Id>> {
     let prefix = Key::new().id(project);
     let mut first = None;
     match owners {
-        None => first = first_of(&indexes[BY_STATUS], &Span::of(&prefix.status(Status::Queued)), Order::Asc)?,
+        None => first = first_of(indexes[BY_STATUS].get()?, &Span::of(&prefix.status(Status::Queued)), Order::Asc)?,
         Some(_) => {
-            for (owner, counts) in counts(counters, project, owners)? {
+            for (owner, counts) in counts(counters.get()?, project, owners)? {
                 if counts.of(Status::Queued) == 0 {
                     continue;
                 }
                 let span = Span::of(&prefix.clone().id(&owner).status(Status::Queued));
-                let rest = first_of(&indexes[BY_OWNER], &span, Order::Asc)?;
+                let rest = first_of(indexes[BY_OWNER].get()?, &span, Order::Asc)?;
                 first = [first, rest].into_iter().flatten().min();
             }
         }

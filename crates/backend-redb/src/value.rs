@@ -12,6 +12,7 @@ use runledger_core::{AnswerForm, Code, Entity, Error, Held, Id, Put, Result, Sto
 
 use crate::error::Coded;
 use crate::schema::{Bytes, Writes, large_key};
+use crate::transact::Table;
 
 /// The longest large value that stands in its record. It saves a row on every write and a look-up on every read, at the
 /// price of being written again with each transition.
@@ -135,7 +136,7 @@ pub(crate) fn find_apart(
 /// Stores a record under `key`, with the large values that are to be written. `old` is its present value, if it has one.
 pub(crate) fn store<R: StateCodec>(
     records: &mut Writes<'_>,
-    large: &mut Writes<'_>,
+    large: &mut Table<'_>,
     key: &[u8],
     old: Option<&[u8]>,
     put: &Put<R>,
@@ -164,7 +165,7 @@ pub(crate) fn store<R: StateCodec>(
         }
     }
     for slot in apart_before.into_iter().filter(|slot| !apart_now.contains(*slot)) {
-        large.remove(large_key(R::ENTITY, project, id, slot).0.as_slice()).coded()?;
+        large.get_mut()?.remove(large_key(R::ENTITY, project, id, slot).0.as_slice()).coded()?;
     }
     records.insert(key, encode(record, put.after.held, &inline).as_slice()).coded()?;
     Ok(())
@@ -182,10 +183,10 @@ fn encode<R: StateCodec>(record: &R, held: Held, inline: &Inline<'_>) -> Vec<u8>
     value
 }
 
-fn store_apart(large: &mut Writes<'_>, entity: Entity, project: &Id, id: &Id, slot: usize, text: &str) -> Result<()> {
+fn store_apart(large: &mut Table<'_>, entity: Entity, project: &Id, id: &Id, slot: usize, text: &str) -> Result<()> {
     let checksum = codec::large_checksum(entity, project, id, slot, text);
     let key = large_key(entity, project, id, slot);
-    let mut row = large.insert_reserve(key.0.as_slice(), CHECKSUM_BYTES + text.len()).coded()?;
+    let mut row = large.get_mut()?.insert_reserve(key.0.as_slice(), CHECKSUM_BYTES + text.len()).coded()?;
     let (head, body) = row.as_mut().split_at_mut(CHECKSUM_BYTES);
     head.copy_from_slice(&checksum.to_le_bytes());
     body.copy_from_slice(text.as_bytes());

@@ -11,9 +11,6 @@ use crate::query::{View, count_of};
 use crate::schema::{self, Definition, Entry, Reads};
 use crate::value;
 
-/// The node type that may have an agent run.
-const AGENT_NODE_TYPE: &str = "agent";
-
 /// Adds what the engine's own check found.
 pub(crate) fn note_engine(report: &mut VerifyReport, sound: bool) {
     report.engine_check_done = true;
@@ -154,7 +151,7 @@ impl Check<'_> {
             self.entries(&agent, schema::AGENT_INDEXES, schema::agent_entries(&agent))?;
             schema::agent_counters(&agent).into_iter().for_each(|key| self.expect(AGENT_COUNTS, key));
             match self.view.get_node(&project, &id, AnswerForm::State) {
-                Ok(Some(node)) if node.node_type == AGENT_NODE_TYPE => {}
+                Ok(Some(node)) if node.is_agent_node() => {}
                 Ok(Some(_)) => self.problem::<AgentRun>("reference", "its node run is not of type agent", &project, &id),
                 Ok(None) => self.problem::<AgentRun>("reference", "its node run is not there", &project, &id),
                 Err(error) => {

@@ -1,7 +1,7 @@
 //! Connections: how they are opened and set, how long they wait for locks, and the few that read.
 
 use std::cell::Cell;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Fault, Outcome};
 use crate::place::Place;
+use crate::session::Session;
 
 /// The most connections that read at a time; more readers than that wait for one of them.
 const MAX_READERS: usize = 4;
@@ -159,7 +160,7 @@ pub(crate) struct Readers {
 
 #[derive(Debug, Default)]
 struct ReadersState {
-    idle: Vec<Connection>,
+    idle: Vec<Session>,
     out: usize,
     closed: bool,
 }
@@ -171,15 +172,15 @@ impl Readers {
     }
 
     /// An idle connection, or a new one from `make`; waits for one until `deadline` when there are enough.
-    pub(crate) fn lend(&self, deadline: Option<Instant>, make: impl FnOnce() -> Outcome<Connection>) -> Outcome<Reader<'_>> {
+    pub(crate) fn lend(&self, deadline: Option<Instant>, make: impl FnOnce() -> Outcome<Session>) -> Outcome<Reader<'_>> {
         let mut state = self.state();
         loop {
             if state.closed {
                 return Err(closed().into());
             }
-            if let Some(conn) = state.idle.pop() {
+            if let Some(session) = state.idle.pop() {
                 state.out += 1;
-                return Ok(Reader { readers: self, conn: Some(conn) });
+                return Ok(Reader { readers: self, session: Some(session) });
             }
             if state.out < MAX_READERS {
                 state.out += 1;
@@ -193,8 +194,8 @@ impl Readers {
         }
         drop(state);
         // The place among the connections is given back by the guard even when there is nothing to put into it.
-        let mut reader = Reader { readers: self, conn: None };
-        reader.conn = Some(make()?);
+        let mut reader = Reader { readers: self, session: None };
+        reader.session = Some(make()?);
         Ok(reader)
     }
 
@@ -214,25 +215,31 @@ impl Readers {
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     readers: &'a Readers,
-    conn: Option<Connection>,
+    session: Option<Session>,
 }
 
 impl Deref for Reader<'_> {
-    type Target = Connection;
-    fn deref(&self) -> &Connection {
-        self.conn.as_ref().expect("there from its making until it is dropped")
+    type Target = Session;
+    fn deref(&self) -> &Session {
+        self.session.as_ref().expect("there from its making until it is dropped")
+    }
+}
+
+impl DerefMut for Reader<'_> {
+    fn deref_mut(&mut self) -> &mut Session {
+        self.session.as_mut().expect("there from its making until it is dropped")
     }
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        if let Some(conn) = &self.conn {
-            abandon(conn);
+        if let Some(session) = &self.session {
+            abandon(session.conn());
         }
         let mut state = self.readers.state();
         state.out -= 1;
-        match self.conn.take() {
-            Some(conn) if !state.closed => state.idle.push(conn),
+        match self.session.take() {
+            Some(session) if !state.closed => state.idle.push(session),
             _ => {}
         }
         drop(state);

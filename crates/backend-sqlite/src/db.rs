@@ -3,24 +3,53 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
 use runledger_core::{Error, Id, Status, StatusCounts, StatusSet};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, PrepFlags, Row, Statement, params};
 
 use crate::error::Outcome;
+use crate::session::Statements;
 
 /// One transaction on one connection. Everything it remembers of the store holds only as long as the transaction.
 pub(crate) struct Db<'c> {
     pub(crate) conn: &'c Connection,
-    statements: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
+    statements: RefCell<Statements<'c>>,
     names: RefCell<Names>,
 }
 
 #[derive(Default)]
 struct Names {
+    /// The first ones, which are all that most transactions meet: to look through them is quicker than to hash.
+    few: Vec<(Kind, i64, i64, Id)>,
     keys: HashMap<(Kind, i64, Id), i64>,
     ids: HashMap<(Kind, i64), Id>,
     runs: HashMap<i64, RunName>,
+    /// The run that was last loaded by its id: its project, id, number and workflow.
+    last_run: Option<(i64, Id, i64, i64)>,
+}
+
+/// How many names are looked through.
+const FEW_NAMES: usize = 16;
+
+impl Names {
+    fn key(&self, name: &(Kind, i64, &Id)) -> Option<i64> {
+        let few = self.few.iter().find(|(kind, project, _, id)| (*kind, *project, id) == *name);
+        match few {
+            Some((_, _, key, _)) => Some(*key),
+            None if self.keys.is_empty() => None,
+            None => self.keys.get(&(name.0, name.1, name.2.clone())).copied(),
+        }
+    }
+
+    fn id(&self, kind: Kind, key: i64) -> Option<&Id> {
+        let few = self.few.iter().find(|(of, _, own, _)| (*of, *own) == (kind, key));
+        match few {
+            Some((.., id)) => Some(id),
+            None if self.ids.is_empty() => None,
+            None => self.ids.get(&(kind, key)),
+        }
+    }
 }
 
 /// A run as its node runs refer to it.
@@ -127,22 +156,38 @@ pub(crate) fn sum(counts: &StatusCounts, statuses: StatusSet) -> u64 {
 const MANY_NAMES: usize = 256;
 
 impl<'c> Db<'c> {
-    pub(crate) fn new(conn: &'c Connection) -> Db<'c> {
-        Db { conn, statements: RefCell::default(), names: RefCell::default() }
+    pub(crate) fn new(conn: &'c Connection, statements: Statements<'c>) -> Db<'c> {
+        Db { conn, statements: RefCell::new(statements), names: RefCell::default() }
     }
 
-    /// A statement, prepared once for the whole transaction.
+    pub(crate) fn into_statements(self) -> Statements<'c> {
+        self.statements.into_inner()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> std::cell::Ref<'_, Statements<'c>> {
+        self.statements.borrow()
+    }
+
+    /// A statement, prepared once on the connection.
     pub(crate) fn statement(&self, sql: &'static str) -> Outcome<Lent<'_, 'c>> {
         let held = {
             let mut statements = self.statements.borrow_mut();
-            let place = statements.iter().position(|(held, _)| *held == sql);
+            // Texts at one place are one text. One that the compiler has put in two places is prepared twice, that is all.
+            let place = statements.iter().rposition(|(held, _)| std::ptr::eq(*held, sql));
             place.map(|place| statements.swap_remove(place).1)
         };
         let statement = match held {
             Some(statement) => statement,
-            None => self.conn.prepare_cached(sql)?,
+            None => self.conn.prepare_with_flags(sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)?,
         };
         Ok(Lent { db: self, sql, statement: Some(statement) })
+    }
+
+    /// Runs a statement without parameters.
+    pub(crate) fn run(&self, sql: &'static str) -> Outcome<()> {
+        self.statement(sql)?.raw_execute()?;
+        Ok(())
     }
 
     /// Runs a statement that changes rows, and says how many it changed.
@@ -162,13 +207,12 @@ impl<'c> Db<'c> {
 
     /// The number of a name, if it has one.
     pub(crate) fn key(&self, kind: Kind, project: i64, id: &Id) -> Outcome<Option<i64>> {
-        let name = (kind, project, id.clone());
-        if let Some(key) = self.names.borrow().keys.get(&name) {
-            return Ok(Some(*key));
+        if let Some(key) = self.names.borrow().key(&(kind, project, id)) {
+            return Ok(Some(key));
         }
         let found = self.query_one(kind.sql().key, params![project, &**id], |row| row.get(0))?;
         if let Some(key) = found {
-            self.remember(name, key);
+            self.remember((kind, project, id.clone()), key);
         }
         Ok(found)
     }
@@ -191,6 +235,10 @@ impl<'c> Db<'c> {
 
     fn remember(&self, name: (Kind, i64, Id), key: i64) {
         let mut names = self.names.borrow_mut();
+        if names.few.len() < FEW_NAMES {
+            names.few.push((name.0, name.1, key, name.2));
+            return;
+        }
         if names.keys.len() >= MAX_REMEMBERED {
             names.keys.clear();
             names.ids.clear();
@@ -201,7 +249,7 @@ impl<'c> Db<'c> {
 
     /// The name behind a number, in a project (0 for a project itself).
     pub(crate) fn name(&self, kind: Kind, project: i64, key: i64) -> Outcome<Id> {
-        if let Some(id) = self.names.borrow().ids.get(&(kind, key)) {
+        if let Some(id) = self.names.borrow().id(kind, key) {
             return Ok(id.clone());
         }
         let found = self.query_one(kind.sql().id, [key], |row| Ok(Id::from(row.get_ref(0)?.as_str()?)))?;
@@ -209,6 +257,34 @@ impl<'c> Db<'c> {
             found.ok_or_else(|| Error::corrupt(format!("the {kind:?} that a record names by number {key} is missing").to_lowercase()))?;
         self.remember((kind, project, id.clone()), key);
         Ok(id)
+    }
+
+    /// Takes note of a name that a row has brought along.
+    pub(crate) fn note(&self, kind: Kind, project: i64, key: i64, id: Id) {
+        if self.names.borrow().id(kind, key).is_none() {
+            self.remember((kind, project, id), key);
+        }
+    }
+
+    /// Takes note of a run that was loaded by its id.
+    pub(crate) fn note_run(&self, project: i64, id: Id, key: i64, workflow: i64) {
+        self.names.borrow_mut().last_run = Some((project, id, key, workflow));
+    }
+
+    /// The number of a run and that of its workflow, if there is such a run.
+    pub(crate) fn run_key(&self, project: i64, id: &Id) -> Outcome<Option<(i64, i64)>> {
+        if let Some((of, last, key, workflow)) = &self.names.borrow().last_run
+            && (*of, last) == (project, id)
+        {
+            return Ok(Some((*key, *workflow)));
+        }
+        let sql = "SELECT key, workflow FROM run INDEXED BY run_by_id WHERE project = ?1 AND id = ?2";
+        self.query_one(sql, params![project, &**id], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// Takes note of the run behind a number.
+    pub(crate) fn note_run_name(&self, key: i64, run: RunName) {
+        self.names.borrow_mut().runs.insert(key, run);
     }
 
     /// The run behind a number.
@@ -271,15 +347,7 @@ impl<'c> Db<'c> {
         if before == after {
             return Ok(());
         }
-        let mut change = [0_i64; 6];
-        if let Some(status) = before {
-            change[status as usize] -= 1;
-        }
-        if let Some(status) = after {
-            change[status as usize] += 1;
-        }
-        let [queued, running, waiting, succeeded, failed, cancelled] = change;
-        let changed = self.execute(counters.sql(), params![key, queued, running, waiting, succeeded, failed, cancelled])?;
+        let changed = self.execute(counters.sql(before, after), [key])?;
         if changed == 1 { Ok(()) } else { Err(Error::corrupt("the counters of a record are missing").into()) }
     }
 
@@ -301,48 +369,25 @@ pub(crate) enum Counters {
     Agent,
 }
 
-macro_rules! count_sql {
-    ($table:literal, $prefix:literal) => {
-        concat!(
-            "UPDATE ",
-            $table,
-            " SET ",
-            $prefix,
-            "queued = ",
-            $prefix,
-            "queued + ?2, ",
-            $prefix,
-            "running = ",
-            $prefix,
-            "running + ?3, ",
-            $prefix,
-            "waiting = ",
-            $prefix,
-            "waiting + ?4, ",
-            $prefix,
-            "succeeded = ",
-            $prefix,
-            "succeeded + ?5, ",
-            $prefix,
-            "failed = ",
-            $prefix,
-            "failed + ?6, ",
-            $prefix,
-            "cancelled = ",
-            $prefix,
-            "cancelled + ?7 WHERE key = ?1"
-        )
+/// One statement for each kind of counter and each change, since a column that stays as it is costs as much as one that
+/// does not: by the status before and the one after, 6 standing for none.
+static COUNT_SQL: LazyLock<[[[String; 7]; 7]; 4]> = LazyLock::new(|| {
+    let tables = [("project", ""), ("project", "agents_"), ("workflow", ""), ("agent", "")];
+    let sql = |(table, prefix): (&str, &str), before: usize, after: usize| {
+        let step = |status: usize, sign: &str| {
+            let column = Status::ALL.get(status).map(|status| format!("{prefix}{status}"));
+            column.map(|column| format!("{column} = {column} {sign} 1"))
+        };
+        let changes: Vec<String> = [step(before, "-"), step(after, "+")].into_iter().flatten().collect();
+        format!("UPDATE {table} SET {} WHERE key = ?1", changes.join(", "))
     };
-}
+    tables.map(|table| std::array::from_fn(|before| std::array::from_fn(|after| sql(table, before, after))))
+});
 
 impl Counters {
-    const fn sql(self) -> &'static str {
-        match self {
-            Counters::ProjectRuns => count_sql!("project", ""),
-            Counters::ProjectAgents => count_sql!("project", "agents_"),
-            Counters::Workflow => count_sql!("workflow", ""),
-            Counters::Agent => count_sql!("agent", ""),
-        }
+    fn sql(self, before: Option<Status>, after: Option<Status>) -> &'static str {
+        let place = |status: Option<Status>| status.map_or(6, |status| status as usize);
+        &COUNT_SQL[self as usize][place(before)][place(after)]
     }
 }
 
@@ -350,11 +395,11 @@ impl Counters {
 pub(crate) struct Lent<'a, 'c> {
     db: &'a Db<'c>,
     sql: &'static str,
-    statement: Option<CachedStatement<'c>>,
+    statement: Option<Statement<'c>>,
 }
 
 impl<'c> Deref for Lent<'_, 'c> {
-    type Target = CachedStatement<'c>;
+    type Target = Statement<'c>;
     fn deref(&self) -> &Self::Target {
         self.statement.as_ref().expect("there until it is dropped")
     }

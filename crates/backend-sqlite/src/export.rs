@@ -4,7 +4,7 @@ use runledger_core::{AgentRun, AnswerForm, ExportRecord, NodeRun, Result, Run};
 
 use crate::db::Db;
 use crate::error::Outcome;
-use crate::rows::{FromRow, agent_columns, node_columns, run_columns};
+use crate::rows::{Columns, FromRow, agent_columns, node_columns, run_columns};
 
 const RUNS: &str = concat!("SELECT ", run_columns!(), " FROM run INDEXED BY run_by_id WHERE project = ?1 ORDER BY id");
 const NODES: &str = concat!("SELECT ", node_columns!(), " FROM node_run INDEXED BY node_run_by_id WHERE project = ?1 ORDER BY id");
@@ -25,7 +25,7 @@ fn each<R: FromRow>(db: &Db<'_>, sql: &'static str, sink: &mut dyn FnMut(R) -> R
         let mut records = db.statement(sql)?;
         let mut records = records.query([project.get::<_, i64>(0)?])?;
         while let Some(row) = records.next()? {
-            sink(R::from_row(db, row)?.finish(db, AnswerForm::Record)?.record)?;
+            sink(R::from_row(db, &Columns::of(row))?.finish(db, AnswerForm::Record)?.record)?;
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ mod place;
 mod query;
 mod rows;
 mod schema;
+mod session;
 mod transact;
 mod verify;
 
@@ -27,11 +28,15 @@ use crate::connect::{Abandoned, Access, Readers, checkpoint, closed, pragma, rea
 use crate::db::Db;
 use crate::error::{Fault, Outcome};
 use crate::place::Place;
+use crate::session::Session;
 use crate::transact::SqliteTx;
 
 /// The log is cut back when it has grown past this, in bytes. The engine begins it anew by itself whenever no reader is
 /// in it at the right moment; readers that overlap all the time would let it grow without end.
 const MAX_LOG_BYTES: u64 = 16 << 20;
+
+/// At every how many commits the log's size is looked at, which takes a call to the system.
+const LOOK_AT_LOG: u32 = 16;
 
 /// How long a commit that finds the log too long waits for readers to leave it: the longer the log, the longer, so that
 /// readers that stay long can't let it grow without end either.
@@ -65,9 +70,16 @@ pub struct SqliteBackend {
 #[derive(Debug)]
 struct Writer {
     /// `None` on a store that is opened read-only or closed.
-    conn: Option<Connection>,
+    session: Option<Session>,
+    log: LogWatch,
+}
+
+#[derive(Debug)]
+struct LogWatch {
     /// The log's size past which it is cut back. It moves on when readers were in the way.
-    max_log_bytes: u64,
+    max_bytes: u64,
+    /// How many commits there were since its size was looked at.
+    commits: u32,
 }
 
 impl SqliteBackend {
@@ -93,7 +105,7 @@ impl SqliteBackend {
             timeout,
             access,
             readers: Readers::default(),
-            writer: Mutex::new(Writer { conn, max_log_bytes: MAX_LOG_BYTES }),
+            writer: Mutex::new(Writer { session: conn.map(Session::of), log: LogWatch { max_bytes: MAX_LOG_BYTES, commits: 0 } }),
             broken: OnceLock::new(),
         })
     }
@@ -112,9 +124,9 @@ impl SqliteBackend {
         self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    fn make_reader(&self) -> Outcome<Connection> {
+    fn make_reader(&self) -> Outcome<Session> {
         self.readers.check_open()?;
-        retry(|| reader(&self.place, self.access, self.durability))
+        retry(|| reader(&self.place, self.access, self.durability)).map(Session::of)
     }
 
     /// Has `ask` look at one state of the store.
@@ -122,14 +134,14 @@ impl SqliteBackend {
         self.check_whole()?;
         let deadline = wait_at_most(self.timeout);
         let answer = || {
-            let conn = self.readers.lend(deadline, || self.make_reader())?;
-            in_one_state(&conn, ask)
+            let mut reader = self.readers.lend(deadline, || self.make_reader())?;
+            in_one_state(&mut reader, ask)
         };
         self.told(answer())
     }
 
     /// Has `use_it` work with the connection that writes, outside of a transaction.
-    fn with_writer<T>(&self, use_it: impl FnOnce(&Connection, &mut u64) -> Outcome<T>) -> Result<T> {
+    fn with_writer<T>(&self, use_it: impl FnOnce(&mut Session, &mut LogWatch) -> Outcome<T>) -> Result<T> {
         self.check_whole()?;
         if self.mode == Mode::ReadOnly {
             return Err(self.place.error(Code::ReadOnly, "it was opened read-only"));
@@ -137,23 +149,24 @@ impl SqliteBackend {
         let mut writer = self.writer();
         // Another thread may have met a failed flush while this one waited.
         self.check_whole()?;
-        let Writer { conn, max_log_bytes } = &mut *writer;
-        let conn = conn.as_ref().ok_or_else(closed)?;
+        let Writer { session, log } = &mut *writer;
+        let session = session.as_mut().ok_or_else(closed)?;
         wait_at_most(self.timeout);
-        let used = use_it(conn, max_log_bytes);
+        let used = use_it(session, log);
         self.told(used)
     }
 
-    fn transact(&self, conn: &Connection, work: &mut dyn Work) -> Outcome<bool> {
-        run(conn, "BEGIN IMMEDIATE")?;
-        // Even a work that panics must not leave the store locked.
-        let _rollback = Abandoned(conn);
-        let mut tx = SqliteTx::new(Db::new(conn), &self.place.shown);
-        work.run(&mut tx)?;
-        let changed = tx.changed;
-        drop(tx);
-        run(conn, "COMMIT").map_err(|fault| self.after_failed_commit(fault))?;
-        Ok(changed)
+    fn transact(&self, session: &mut Session, work: &mut dyn Work) -> Outcome<bool> {
+        session.with_db(|db| {
+            db.run("BEGIN IMMEDIATE")?;
+            // Even a work that panics must not leave the store locked.
+            let _rollback = Abandoned(db.conn);
+            let mut tx = SqliteTx::new(db, &self.place.shown);
+            work.run(&mut tx)?;
+            let changed = tx.changed;
+            db.run("COMMIT").map_err(|fault| self.after_failed_commit(fault))?;
+            Ok(changed)
+        })
     }
 
     /// When the system refused a write or flush of a commit, nobody knows whether it will show after a crash.
@@ -167,17 +180,22 @@ impl SqliteBackend {
     }
 
     /// Cuts the log back when readers have kept the engine from doing so.
-    fn bound_log(&self, conn: &Connection, max_log_bytes: &mut u64) {
-        let log_bytes = self.place.log_len();
-        if log_bytes <= *max_log_bytes {
+    fn bound_log(&self, conn: &Connection, log: &mut LogWatch) {
+        log.commits += 1;
+        if log.commits < LOOK_AT_LOG {
             return;
         }
-        let times = u32::try_from(log_bytes / MAX_LOG_BYTES).unwrap_or(u32::MAX);
+        log.commits = 0;
+        let bytes = self.place.log_len();
+        if bytes <= log.max_bytes {
+            return;
+        }
+        let times = u32::try_from(bytes / MAX_LOG_BYTES).unwrap_or(u32::MAX);
         wait_at_most(LOG_PATIENCE.saturating_mul(times).min(self.timeout));
         // The commit is made: whatever goes wrong here is for the next try.
-        *max_log_bytes = match checkpoint(conn) {
+        log.max_bytes = match checkpoint(conn) {
             Ok(true) => MAX_LOG_BYTES,
-            _ => log_bytes + MAX_LOG_BYTES,
+            _ => bytes + MAX_LOG_BYTES,
         };
     }
 
@@ -216,17 +234,19 @@ impl SqliteBackend {
 }
 
 /// Has `ask` look at the one state that the store has now. Nothing stays open afterwards.
-fn in_one_state<T>(conn: &Connection, ask: impl FnOnce(&Db<'_>) -> Outcome<T>) -> Outcome<T> {
-    run(conn, "BEGIN")?;
-    let _end = Abandoned(conn);
-    ask(&Db::new(conn))
+fn in_one_state<T>(session: &mut Session, ask: impl FnOnce(&Db<'_>) -> Outcome<T>) -> Outcome<T> {
+    session.with_db(|db| {
+        db.run("BEGIN")?;
+        let _end = Abandoned(db.conn);
+        ask(db)
+    })
 }
 
 impl Backend for SqliteBackend {
     fn write(&self, work: &mut dyn Work) -> Result<()> {
-        self.with_writer(|conn, max_log_bytes| {
-            if self.transact(conn, work)? {
-                self.bound_log(conn, max_log_bytes);
+        self.with_writer(|session, log| {
+            if self.transact(session, work)? {
+                self.bound_log(session.conn(), log);
             }
             Ok(())
         })
@@ -288,7 +308,7 @@ impl Backend for SqliteBackend {
         self.check_whole()?;
         wait_at_most(self.timeout);
         // It may take minutes, for which it must not keep a connection from the queries.
-        let exported = self.make_reader().and_then(|conn| in_one_state(&conn, |db| export::export(db, sink)));
+        let exported = self.make_reader().and_then(|mut session| in_one_state(&mut session, |db| export::export(db, sink)));
         self.told(exported)
     }
 
@@ -303,17 +323,18 @@ impl Backend for SqliteBackend {
     fn verify(&self) -> Result<VerifyReport> {
         self.check_whole()?;
         wait_at_most(self.timeout);
-        let report = self.make_reader().and_then(|conn| in_one_state(&conn, verify::verify));
+        let report = self.make_reader().and_then(|mut session| in_one_state(&mut session, verify::verify));
         self.told(report)
     }
 
     fn compact(&self) -> Result<CompactReport> {
-        self.with_writer(|conn, _| self.compact_with(conn))
+        self.with_writer(|session, _| self.compact_with(session.conn()))
     }
 
     fn close(&self) -> Result<()> {
         self.readers.close();
-        let Some(conn) = self.writer().conn.take() else { return Ok(()) };
+        let Some(session) = self.writer().session.take() else { return Ok(()) };
+        let conn = session.into_owner();
         wait_at_most(self.timeout);
         // The last connection to a store copies its log into the file and removes it.
         self.told(conn.close().map_err(|(_, error)| Fault::Engine(error)))
@@ -366,23 +387,26 @@ mod tests {
     fn no_statement_is_prepared_anew() {
         let directory = tempfile::tempdir().unwrap();
         let backend = SqliteBackend::open(&directory.path().join("runs.db"), &OpenOptions::new()).unwrap();
-        let count = "UPDATE workflow SET queued = queued + ?2, running = running + ?3, waiting = waiting + ?4, succeeded = succeeded + ?5, \
-                     failed = failed + ?6, cancelled = cancelled + ?7 WHERE key = ?1";
-        let counters = |expected: i32| {
-            let writer = backend.writer();
-            let conn = writer.conn.as_ref().expect("it was opened to write");
-            for sql in [query::RUN_BY_ID, count, "BEGIN IMMEDIATE", "COMMIT"] {
-                let statement = conn.prepare_cached(sql).expect("it was prepared before");
-                assert!(statement.reset_status(StatementStatus::Run) >= expected, "{sql} was thrown away");
-                let prepared_again = statement.reset_status(StatementStatus::RePrepare);
-                assert!(expected == 0 || prepared_again == 0, "{sql} was prepared again {prepared_again} times");
-            }
+        let check = |runs: i32| {
+            let mut writer = backend.writer();
+            let session = writer.session.as_mut().expect("it was opened to write");
+            let looked = session.with_db(|db| {
+                let mut confirms = 0;
+                for (sql, statement) in db.held().iter() {
+                    confirms += i32::from(statement.reset_status(StatementStatus::Run) >= runs);
+                    let prepared_again = statement.reset_status(StatementStatus::RePrepare);
+                    assert!(runs == 1 || prepared_again == 0, "{sql} was prepared again {prepared_again} times");
+                }
+                Ok(confirms)
+            });
+            // To begin and end, to load, to store, and two counters that go to and fro.
+            assert!(looked.expect("nothing is asked of the engine") >= 4, "a statement was thrown away");
         };
         backend.write(&mut Confirm(0)).unwrap();
-        counters(0);
+        check(1);
         for at in 0..50 {
             backend.write(&mut Confirm(at)).unwrap();
         }
-        counters(50);
+        check(50);
     }
 }

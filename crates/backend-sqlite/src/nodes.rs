@@ -1,12 +1,12 @@
 //! Lists of node runs.
 
 use runledger_core::{Error, Id, NodeFilter, NodeRun, Order, PageRequest, PageStart, Rows, Status, Time};
-use rusqlite::{CachedStatement, params};
+use rusqlite::{Statement, params};
 
 use crate::arms::First;
 use crate::db::{Db, Kind};
 use crate::error::Outcome;
-use crate::rows::{FromRow, node_columns};
+use crate::rows::{Columns, FromRow, node_columns};
 
 /// The conditions of a filter on a node `n` of a run `r`: between two places in the order, both left out; and what else
 /// is asked, each passed over when its parameter is not given.
@@ -45,7 +45,7 @@ impl Wanted<'_> {
         ((low, -1, "".into()), (high, -1, "".into()))
     }
 
-    fn bind(&self, statement: &mut CachedStatement<'_>, (low, high): &(Place, Place)) -> rusqlite::Result<()> {
+    fn bind(&self, statement: &mut Statement<'_>, (low, high): &(Place, Place)) -> rusqlite::Result<()> {
         let NodeFilter { node_type, node_id, node_key, workflow_id, statuses, .. } = self.filter;
         let statuses: i64 = Status::ALL.iter().filter(|status| statuses.contains(**status)).map(|status| 1 << *status as i64).sum();
         statement.raw_bind_parameter(1, self.scope)?;
@@ -176,7 +176,7 @@ fn finish(
             let mut statement = db.statement(SQL)?;
             let mut found = statement.query(params![run, time, node_index, &*id])?;
             match found.next()? {
-                Some(row) => NodeRun::from_row(db, row)?,
+                Some(row) => NodeRun::from_row(db, &Columns::of(row))?,
                 None => return Err(Error::corrupt("a node run is not where it was found").into()),
             }
         };

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use runledger_core::{Code, Entity, Error, Result};
+use runledger_core::{Code, Entity, Error, Result, check_path};
 
 /// Where a store is.
 #[derive(Clone, Debug)]
@@ -19,12 +19,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(path: &Path) -> Result<Place> {
         let shown = path.display().to_string();
-        if path.as_os_str().is_empty() {
-            return Err(Error::invalid("path", "a store's path can't be empty"));
-        }
-        if path.as_os_str().as_encoded_bytes().contains(&0) {
-            return Err(Error::invalid("path", "a path can't hold the character NUL"));
-        }
+        check_path(path)?;
         let absolute = std::path::absolute(path).map_err(|error| io_error(&shown, &error))?;
         Ok(Place { path: fs::canonicalize(&absolute).unwrap_or(absolute), shown })
     }

@@ -5,37 +5,80 @@ use std::collections::HashSet;
 use runledger_core::codec::damaged;
 use runledger_core::keys::lease_bucket;
 use runledger_core::{
-    AgentFilter, AgentRun, AnswerForm, EndedFilter, Error, ExpiredFilter, Id, Listed, Order, PageRequest, PageStart, ProjectSummary, Rows,
-    Run, RunFilter, RunStats, Status, StatusCounts, StatusSet, Stored, Time, Window,
+    AgentFilter, AgentRun, AnswerForm, EndedFilter, Error, ExpiredFilter, Id, Listed, NodeRun, Order, PageRequest, PageStart,
+    ProjectSummary, Rows, Run, RunFilter, RunStats, Status, StatusCounts, StatusSet, Stored, Time, Window,
 };
 use rusqlite::params;
 
 use crate::arms::{AGENTS_OF_AGENT, AGENTS_OF_PROJECT, Arm, Entry, First, Index, RUNS_OF_PROJECT, RUNS_OF_WORKFLOW, Slice, Span};
 use crate::db::{Counted, Db, Kind, read_counts, sum};
 use crate::error::Outcome;
-use crate::rows::{FromRow, agent_columns, node_columns, run_columns};
+use crate::rows::{Columns, FromRow, agent_columns, node_columns, run_columns};
 
-pub(crate) const RUN_BY_ID: &str = concat!("SELECT ", run_columns!(), " FROM run INDEXED BY run_by_id WHERE project = ?1 AND id = ?2");
-pub(crate) const NODE_BY_ID: &str =
-    concat!("SELECT ", node_columns!(), " FROM node_run INDEXED BY node_run_by_id WHERE project = ?1 AND id = ?2");
-pub(crate) const AGENT_BY_ID: &str =
-    concat!("SELECT ", agent_columns!(), " FROM agent_run INDEXED BY agent_run_by_id WHERE project = ?1 AND id = ?2");
+// The names that a record needs come along in the same statement; a missing one is found out when it is looked up.
+pub(crate) const RUN_BY_ID: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    ", workflow_id FROM (SELECT r.*, w.id AS workflow_id FROM project p CROSS JOIN run r INDEXED BY run_by_id \
+     LEFT JOIN workflow w ON w.key = r.workflow WHERE p.id = ?1 AND r.project = p.key AND r.id = ?2)"
+);
+
+/// The run of the node run comes along too.
+pub(crate) const NODE_BY_ID: &str = concat!(
+    "SELECT ",
+    node_columns!("n."),
+    ", ",
+    run_columns!("r."),
+    ", w.id FROM project p CROSS JOIN node_run n INDEXED BY node_run_by_id LEFT JOIN run r ON r.key = n.run \
+     LEFT JOIN workflow w ON w.key = r.workflow WHERE p.id = ?1 AND n.project = p.key AND n.id = ?2"
+);
+pub(crate) const AGENT_BY_ID: &str = concat!(
+    "SELECT ",
+    agent_columns!(),
+    " FROM agent_run INDEXED BY agent_run_by_id WHERE project = (SELECT key FROM project WHERE id = ?1) AND id = ?2"
+);
 
 /// Past this many arms those are left out that have no record, according to the counters.
 const FEW_ARMS: usize = 64;
 
 /// The record of a key.
 pub(crate) fn by_id<R: FromRow>(db: &Db<'_>, sql: &'static str, project: &Id, id: &Id, form: AnswerForm) -> Outcome<Option<Stored<R>>> {
-    let Some(project) = db.project(project)? else { return Ok(None) };
-    let loaded = {
-        let mut statement = db.statement(sql)?;
-        let mut rows = statement.query(params![project, &**id])?;
-        match rows.next()? {
-            Some(row) => R::from_row(db, row)?,
-            None => return Ok(None),
+    let found = by_id_with(db, sql, project, id, form, |_| Ok(()))?;
+    Ok(found.map(|(record, ())| record))
+}
+
+/// A node run, and its run if that is there.
+pub(crate) type NodeAndRun = (Stored<NodeRun>, Option<Stored<Run>>);
+
+/// The node run of a key, with the state of its run.
+pub(crate) fn node_and_run(db: &Db<'_>, project: &Id, id: &Id, form: AnswerForm) -> Outcome<Option<NodeAndRun>> {
+    by_id_with(db, NODE_BY_ID, project, id, form, |row| {
+        let run = row.after(NodeRun::COLUMNS);
+        match run.get::<Option<i64>>(0)? {
+            Some(_) => Run::from_row(db, &run)?.finish(db, AnswerForm::State).map(Some),
+            None => Ok(None),
         }
+    })
+}
+
+fn by_id_with<R: FromRow, T>(
+    db: &Db<'_>,
+    sql: &'static str,
+    project: &Id,
+    id: &Id,
+    form: AnswerForm,
+    read_more: impl FnOnce(&Columns<'_, '_>) -> Outcome<T>,
+) -> Outcome<Option<(Stored<R>, T)>> {
+    let (loaded, more) = {
+        let mut statement = db.statement(sql)?;
+        let mut rows = statement.query(params![&**project, &**id])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let row = Columns::of(row);
+        db.note(Kind::Project, 0, row.get(1)?, project.clone());
+        R::note_names(db, &row)?;
+        (R::from_row(db, &row)?, read_more(&row)?)
     };
-    loaded.finish(db, form).map(Some)
+    Ok(Some((loaded.finish(db, form)?, more)))
 }
 
 /// A kind of record that is listed by its status and has leases: runs by their workflow, agent runs by their agent.
@@ -107,7 +150,7 @@ fn by_row<R: Executed>(db: &Db<'_>, row: i64, form: AnswerForm, fits: impl FnOnc
         let mut statement = db.statement(R::BY_ROW)?;
         let mut rows = statement.query([row])?;
         match rows.next()? {
-            Some(row) => R::from_row(db, row)?,
+            Some(row) => R::from_row(db, &Columns::of(row))?,
             None => return Err(Error::corrupt(format!("an index leads to a {} that is not there", R::ENTITY.as_str())).into()),
         }
     };

@@ -7,24 +7,100 @@ use runledger_core::{
     AgentRun, AnswerForm, Error, Execution, Held, Id, MAX_LARGE, NodeRun, Principal, Record, Run, Status, Stored, Text, Time,
 };
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{FromSql, ValueRef};
 
-use crate::db::{Db, Kind};
+use crate::db::{Db, Kind, RunName};
 use crate::error::Outcome;
 
-/// The columns of a run, in the order in which they are read.
+/// The columns of a run, in the order in which they are read; of a table by another name where one is given, with its dot.
 macro_rules! run_columns {
     () => {
-        "key, project, id, workflow, status, attempt, queued_at, started_at, waiting_since, finished_at, principal_type, \
-         principal_id, token, lease_ends_at, error, checksum, input, output, source"
+        run_columns!("")
+    };
+    ($of:literal) => {
+        concat!(
+            $of,
+            "key, ",
+            $of,
+            "project, ",
+            $of,
+            "id, ",
+            $of,
+            "workflow, ",
+            $of,
+            "status, ",
+            $of,
+            "attempt, ",
+            $of,
+            "queued_at, ",
+            $of,
+            "started_at, ",
+            $of,
+            "waiting_since, ",
+            $of,
+            "finished_at, ",
+            $of,
+            "principal_type, ",
+            $of,
+            "principal_id, ",
+            $of,
+            "token, ",
+            $of,
+            "lease_ends_at, ",
+            $of,
+            "error, ",
+            $of,
+            "checksum, ",
+            $of,
+            "input, ",
+            $of,
+            "output, ",
+            $of,
+            "source"
+        )
     };
 }
 
-/// The columns of a node run, in the order in which they are read.
+/// The columns of a node run, likewise.
 macro_rules! node_columns {
     () => {
-        "run, project, id, workflow, started_at, node_index, node_type, node_id, node_key, status, waiting_since, finished_at, \
-         error, checksum, input, output"
+        node_columns!("")
+    };
+    ($of:literal) => {
+        concat!(
+            $of,
+            "run, ",
+            $of,
+            "project, ",
+            $of,
+            "id, ",
+            $of,
+            "workflow, ",
+            $of,
+            "started_at, ",
+            $of,
+            "node_index, ",
+            $of,
+            "node_type, ",
+            $of,
+            "node_id, ",
+            $of,
+            "node_key, ",
+            $of,
+            "status, ",
+            $of,
+            "waiting_since, ",
+            $of,
+            "finished_at, ",
+            $of,
+            "error, ",
+            $of,
+            "checksum, ",
+            $of,
+            "input, ",
+            $of,
+            "output"
+        )
     };
 }
 
@@ -36,6 +112,31 @@ macro_rules! agent_columns {
     };
 }
 pub(crate) use {agent_columns, node_columns, run_columns};
+
+/// The columns of a record in a row, which may have other columns before and after them.
+pub(crate) struct Columns<'r, 's> {
+    row: &'r Row<'s>,
+    first: usize,
+}
+
+impl<'r, 's> Columns<'r, 's> {
+    pub(crate) fn of(row: &'r Row<'s>) -> Self {
+        Columns { row, first: 0 }
+    }
+
+    /// What comes after a record's `count` columns.
+    pub(crate) fn after(&self, count: usize) -> Self {
+        Columns { row: self.row, first: self.first + count }
+    }
+
+    pub(crate) fn get<T: FromSql>(&self, column: usize) -> rusqlite::Result<T> {
+        self.row.get(self.first + column)
+    }
+
+    fn get_ref(&self, column: usize) -> rusqlite::Result<ValueRef<'_>> {
+        self.row.get_ref(self.first + column)
+    }
+}
 
 /// A record as its row has it, its state checked, its large values not read yet.
 #[derive(Debug)]
@@ -104,7 +205,8 @@ pub(crate) fn read_large_value<R: StateCodec>(
     let mut rows = statement.query([key])?;
     let Some(row) = rows.next()? else { return Ok(Err(ValueFault::Missing)) };
     let checksum: i64 = row.get(0)?;
-    let Some(value) = bytes(row, 1).and_then(|bytes| std::str::from_utf8(bytes).ok()) else { return Ok(Err(ValueFault::Unreadable)) };
+    let value = row.get_ref(1)?.as_blob().ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let Some(value) = value else { return Ok(Err(ValueFault::Unreadable)) };
     if codec::large_checksum(R::ENTITY, record.project_id(), record.key_id(), slot, value) as i64 != checksum {
         return Ok(Err(ValueFault::Altered));
     }
@@ -113,8 +215,11 @@ pub(crate) fn read_large_value<R: StateCodec>(
 
 /// A kind of record, for code that reads any of them.
 pub(crate) trait FromRow: StateCodec {
+    /// How many columns it has.
+    const COLUMNS: usize;
+
     /// Reads a record whose columns were selected in order.
-    fn from_row(db: &Db<'_>, row: &Row<'_>) -> Outcome<Loaded<Self>> {
+    fn from_row(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<Loaded<Self>> {
         let (loaded, checksum) = Self::from_row_unchecked(db, row)?;
         let Stored { record, held, .. } = &loaded.stored;
         if codec::state_checksum(record, *held) as i64 != checksum {
@@ -123,12 +228,30 @@ pub(crate) trait FromRow: StateCodec {
         Ok(loaded)
     }
 
+    /// Takes note of the names that a row found by id has after its columns.
+    fn note_names(_db: &Db<'_>, _row: &Columns<'_, '_>) -> Outcome<()> {
+        Ok(())
+    }
+
     /// The same without holding the state against its checksum, which is handed back.
-    fn from_row_unchecked(db: &Db<'_>, row: &Row<'_>) -> Outcome<(Loaded<Self>, i64)>;
+    fn from_row_unchecked(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<(Loaded<Self>, i64)>;
 }
 
 impl FromRow for Run {
-    fn from_row_unchecked(db: &Db<'_>, row: &Row<'_>) -> Outcome<(Loaded<Run>, i64)> {
+    const COLUMNS: usize = 19;
+
+    fn note_names(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<()> {
+        let (project, workflow) = (row.get(1)?, row.get(3)?);
+        if let Some(Some(name)) = optional_id(row, Self::COLUMNS) {
+            db.note(Kind::Workflow, project, workflow, name);
+        }
+        if let Some(Some(id)) = optional_id(row, 2) {
+            db.note_run(project, id, row.get(0)?, workflow);
+        }
+        Ok(())
+    }
+
+    fn from_row_unchecked(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<(Loaded<Run>, i64)> {
         let (project_id, id) = key_of(db, row, "run")?;
         let workflow_id = db.name(Kind::Workflow, row.get(1)?, row.get(3)?)?;
         let read = || {
@@ -156,7 +279,19 @@ impl FromRow for Run {
 }
 
 impl FromRow for NodeRun {
-    fn from_row_unchecked(db: &Db<'_>, row: &Row<'_>) -> Outcome<(Loaded<NodeRun>, i64)> {
+    const COLUMNS: usize = 16;
+
+    fn note_names(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<()> {
+        // Those of its run, with which it shares its project and, in all but imported ledgers, its workflow.
+        let run = row.after(Self::COLUMNS);
+        if let (Some(Some(id)), Some(workflow)) = (optional_id(&run, 2), integer(&run, 3)) {
+            db.note_run_name(row.get(0)?, RunName { id, workflow });
+            Run::note_names(db, &run)?;
+        }
+        Ok(())
+    }
+
+    fn from_row_unchecked(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<(Loaded<NodeRun>, i64)> {
         let (project_id, id) = key_of(db, row, "node")?;
         let run = db.run_name(row.get(0)?)?;
         let workflow_id = match optional_id(row, 3) {
@@ -189,7 +324,9 @@ impl FromRow for NodeRun {
 }
 
 impl FromRow for AgentRun {
-    fn from_row_unchecked(db: &Db<'_>, row: &Row<'_>) -> Outcome<(Loaded<AgentRun>, i64)> {
+    const COLUMNS: usize = 21;
+
+    fn from_row_unchecked(db: &Db<'_>, row: &Columns<'_, '_>) -> Outcome<(Loaded<AgentRun>, i64)> {
         let (project_id, id) = key_of(db, row, "agent")?;
         let agent_id = db.name(Kind::Agent, row.get(1)?, row.get(3)?)?;
         let read = || {
@@ -219,7 +356,7 @@ impl FromRow for AgentRun {
 }
 
 /// Puts a record together with the columns that all kinds have: the checksum, and after it the large values.
-fn loaded<R: StateCodec>(row: &Row<'_>, record: R, checksum: usize) -> Outcome<(Loaded<R>, i64)> {
+fn loaded<R: StateCodec>(row: &Columns<'_, '_>, record: R, checksum: usize) -> Outcome<(Loaded<R>, i64)> {
     let mut values = [None; MAX_LARGE];
     let mut held = Held::default();
     for (slot, value) in values.iter_mut().enumerate().take(R::LARGE.len()) {
@@ -229,11 +366,11 @@ fn loaded<R: StateCodec>(row: &Row<'_>, record: R, checksum: usize) -> Outcome<(
         }
     }
     // The first column is what the row is found by again; row numbers are never negative here.
-    let handle = row.get::<_, i64>(0)? as u64;
+    let handle = row.get::<i64>(0)? as u64;
     Ok((Loaded { stored: Stored { record, held, handle }, values }, row.get(checksum)?))
 }
 
-fn key_of(db: &Db<'_>, row: &Row<'_>, entity: &str) -> Outcome<(Id, Id)> {
+fn key_of(db: &Db<'_>, row: &Columns<'_, '_>, entity: &str) -> Outcome<(Id, Id)> {
     let project = db.name(Kind::Project, 0, row.get(1)?)?;
     match optional_id(row, 2) {
         Some(Some(id)) => Ok((project, id)),
@@ -243,42 +380,38 @@ fn key_of(db: &Db<'_>, row: &Row<'_>, entity: &str) -> Outcome<(Id, Id)> {
 
 // The readers of single columns answer `None` for what no record has. Those of optional ones have absence inside.
 
-fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
+fn integer(row: &Columns<'_, '_>, column: usize) -> Option<i64> {
     row.get_ref(column).ok()?.as_i64().ok()
 }
 
-fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Option<&'a [u8]> {
-    row.get_ref(column).ok()?.as_blob().ok()
-}
-
-fn optional<T>(row: &Row<'_>, column: usize, read: impl FnOnce(ValueRef<'_>) -> Option<T>) -> Option<Option<T>> {
+fn optional<T>(row: &Columns<'_, '_>, column: usize, read: impl FnOnce(ValueRef<'_>) -> Option<T>) -> Option<Option<T>> {
     match row.get_ref(column).ok()? {
         ValueRef::Null => Some(None),
         value => read(value).map(Some),
     }
 }
 
-fn status(row: &Row<'_>, column: usize) -> Option<Status> {
+fn status(row: &Columns<'_, '_>, column: usize) -> Option<Status> {
     Status::from_number(u8::try_from(integer(row, column)?).ok()?)
 }
 
-fn attempt(row: &Row<'_>, column: usize) -> Option<u32> {
+fn attempt(row: &Columns<'_, '_>, column: usize) -> Option<u32> {
     u32::try_from(integer(row, column)?).ok()
 }
 
-fn optional_time(row: &Row<'_>, column: usize) -> Option<Option<Time>> {
+fn optional_time(row: &Columns<'_, '_>, column: usize) -> Option<Option<Time>> {
     optional(row, column, |value| Time::from_unix_us(value.as_i64().ok()?))
 }
 
-fn optional_id(row: &Row<'_>, column: usize) -> Option<Option<Id>> {
+fn optional_id(row: &Columns<'_, '_>, column: usize) -> Option<Option<Id>> {
     optional(row, column, |value| value.as_str().ok().map(Id::from))
 }
 
-fn optional_text(row: &Row<'_>, column: usize) -> Option<Option<Text>> {
+fn optional_text(row: &Columns<'_, '_>, column: usize) -> Option<Option<Text>> {
     optional(row, column, |value| std::str::from_utf8(value.as_blob().ok()?).ok().map(Text::from))
 }
 
-fn principal(row: &Row<'_>, column: usize) -> Option<Option<Principal>> {
+fn principal(row: &Columns<'_, '_>, column: usize) -> Option<Option<Principal>> {
     match (optional_id(row, column)?, optional_id(row, column + 1)?) {
         (Some(kind), Some(id)) => Some(Some(Principal { kind, id })),
         (None, None) => Some(None),
@@ -286,7 +419,7 @@ fn principal(row: &Row<'_>, column: usize) -> Option<Option<Principal>> {
     }
 }
 
-fn execution(row: &Row<'_>, column: usize) -> Option<Option<Execution>> {
+fn execution(row: &Columns<'_, '_>, column: usize) -> Option<Option<Execution>> {
     match (optional_id(row, column)?, optional_time(row, column + 1)?) {
         (Some(token), Some(lease_expires_at)) => Some(Some(Execution { token, lease_expires_at })),
         (None, None) => Some(None),

@@ -5,22 +5,21 @@ use std::sync::LazyLock;
 use runledger_core::codec::{self, StateCodec, damaged};
 use runledger_core::keys::lease_bucket;
 use runledger_core::{
-    AgentRun, AnswerForm, Deleted, EndedFilter, Error, Execution, Held, Id, MAX_LARGE, NodeRun, Put, Record, Result, Run, Status,
-    StatusSet, Stored, Tx,
+    AgentRun, AnswerForm, Deleted, EndedFilter, Error, Execution, Held, Id, MAX_LARGE, NodeRun, Put, Record, Result, Run, Status, Stored,
+    Tx, orphan,
 };
 use rusqlite::{Row, params};
 
-use crate::connect::run;
 use crate::db::{Counters, Db, Kind};
 use crate::error::{Fault, Outcome};
 use crate::query;
-use crate::rows::{FromRow, node_columns};
+use crate::rows::{Columns, FromRow, node_columns};
 
 /// See [`Tx`].
-pub(crate) struct SqliteTx<'c> {
-    pub(crate) db: Db<'c>,
+pub(crate) struct SqliteTx<'t, 'c> {
+    pub(crate) db: &'t Db<'c>,
     /// The file, for errors.
-    pub(crate) shown: &'c str,
+    pub(crate) shown: &'t str,
     /// Whether anything was put.
     pub(crate) changed: bool,
     marked: bool,
@@ -32,10 +31,8 @@ const KEEP: Option<i64> = Some(-1);
 /// The rows of a record's large values, by slot.
 type Values = [Option<i64>; MAX_LARGE];
 
-const AGENT_TYPE: &str = "agent";
-
-impl<'c> SqliteTx<'c> {
-    pub(crate) fn new(db: Db<'c>, shown: &'c str) -> Self {
+impl<'t, 'c> SqliteTx<'t, 'c> {
+    pub(crate) fn new(db: &'t Db<'c>, shown: &'t str) -> Self {
         SqliteTx { db, shown, changed: false, marked: false }
     }
 
@@ -44,7 +41,7 @@ impl<'c> SqliteTx<'c> {
     }
 
     fn by_id<R: FromRow>(&self, sql: &'static str, project: &Id, id: &Id, form: AnswerForm) -> Outcome<Option<Stored<R>>> {
-        query::by_id(&self.db, sql, project, id, form)
+        query::by_id(self.db, sql, project, id, form)
     }
 
     /// Stores the large values that a record has anew, and says what its columns for them must hold.
@@ -125,13 +122,13 @@ impl<'c> SqliteTx<'c> {
 
     fn update_run(&self, put: &Put<Run>, before: &Stored<Run>) -> Outcome<()> {
         let (run, was, key) = (&put.after.record, &before.record, before.handle as i64);
-        let [input, output, source, _] = self.put_values(put, RUN_VALUES, [key])?;
+        let values @ [input, output, source, _] = self.put_values(put, RUN_VALUES, [key])?;
         let bucket_now = bucket(&run.execution);
         let moved = (run.status, run.started_at) != (was.status, was.started_at);
         let ended = run.finished_at != was.finished_at;
         let leased = bucket_now != bucket(&was.execution);
         let changed = self.db.execute(
-            &RUN_UPDATES[usize::from(moved) | usize::from(ended) << 1 | usize::from(leased) << 2],
+            &RUN_UPDATES[usize::from(moved) | usize::from(ended) << 1 | usize::from(leased) << 2 | named_values(&values) << 3],
             params![
                 run.status as i64,
                 run.started_at.unix_us(),
@@ -151,7 +148,7 @@ impl<'c> SqliteTx<'c> {
             ],
         )?;
         check_found(changed, run)?;
-        if StatusSet::only(was.status) != StatusSet::only(run.status) {
+        if put.changes_status() {
             let project = self.db.intern(Kind::Project, 0, &run.project_id)?;
             let workflow = self.db.intern(Kind::Workflow, project, &run.workflow_id)?;
             self.db.count(Counters::ProjectRuns, project, Some(was.status), Some(run.status))?;
@@ -163,10 +160,9 @@ impl<'c> SqliteTx<'c> {
     fn insert_node(&self, put: &Put<NodeRun>) -> Outcome<()> {
         let node = &put.after.record;
         let project = self.db.intern(Kind::Project, 0, &node.project_id)?;
-        let sql = "SELECT key FROM run WHERE project = ?1 AND id = ?2";
-        let run: Option<i64> = self.db.query_one(sql, params![project, &*node.workflow_run_id], |row| row.get(0))?;
-        let run = run.ok_or_else(|| damaged(NodeRun::ENTITY, &node.project_id, &node.id, "its run is missing"))?;
-        let of_run = self.db.name(Kind::Workflow, project, self.db.run_name(run)?.workflow)?;
+        let run = self.db.run_key(project, &node.workflow_run_id)?;
+        let (run, workflow) = run.ok_or_else(|| damaged(NodeRun::ENTITY, &node.project_id, &node.id, "its run is missing"))?;
+        let of_run = self.db.name(Kind::Workflow, project, workflow)?;
         let [input, output, ..] = self.put_values(put, NODE_VALUES, params![0, 0, 0, ""])?;
         self.db.execute(
             "INSERT INTO node_run (run, started_at, node_index, id, project, workflow, node_type, node_id, node_key, status, \
@@ -197,11 +193,9 @@ impl<'c> SqliteTx<'c> {
     fn update_node(&self, put: &Put<NodeRun>, before: &Stored<NodeRun>) -> Outcome<()> {
         let (node, run) = (&put.after.record, before.handle as i64);
         let at = params![run, before.record.started_at.unix_us(), before.record.node_index, &*node.id];
-        let [input, output, ..] = self.put_values(put, NODE_VALUES, at)?;
+        let values @ [input, output, ..] = self.put_values(put, NODE_VALUES, at)?;
         let changed = self.db.execute(
-            "UPDATE node_run SET status = ?5, waiting_since = ?6, finished_at = ?7, error = ?8, checksum = ?9, \
-             input = iif(?10 = -1, input, ?10), output = iif(?11 = -1, output, ?11) \
-             WHERE run = ?1 AND started_at = ?2 AND node_index = ?3 AND id = ?4",
+            &NODE_UPDATES[named_values(&values)],
             params![
                 run,
                 before.record.started_at.unix_us(),
@@ -217,6 +211,12 @@ impl<'c> SqliteTx<'c> {
             ],
         )?;
         check_found(changed, node)
+    }
+
+    fn is_node(&self, project: &Id, id: &Id) -> Outcome<bool> {
+        let Some(project) = self.db.project(project)? else { return Ok(false) };
+        let sql = "SELECT 1 FROM node_run INDEXED BY node_run_by_id WHERE project = ?1 AND id = ?2";
+        Ok(self.db.query_one(sql, params![project, &**id], |_| Ok(()))?.is_some())
     }
 
     fn insert_agent(&self, put: &Put<AgentRun>) -> Outcome<()> {
@@ -258,12 +258,12 @@ impl<'c> SqliteTx<'c> {
 
     fn update_agent(&self, put: &Put<AgentRun>, before: &Stored<AgentRun>) -> Outcome<()> {
         let (agent, was, key) = (&put.after.record, &before.record, before.handle as i64);
-        let [prompt, usage, trace, diagnostics] = self.put_values(put, AGENT_VALUES, [key])?;
+        let values @ [prompt, usage, trace, diagnostics] = self.put_values(put, AGENT_VALUES, [key])?;
         let bucket_now = bucket(&agent.execution);
-        let moved = StatusSet::only(was.status) != StatusSet::only(agent.status);
+        let moved = put.changes_status();
         let leased = bucket_now != bucket(&was.execution);
         let changed = self.db.execute(
-            &AGENT_UPDATES[usize::from(moved) | usize::from(leased) << 1],
+            &AGENT_UPDATES[usize::from(moved) | usize::from(leased) << 1 | named_values(&values) << 2],
             params![
                 agent.status as i64,
                 bucket_now,
@@ -324,7 +324,7 @@ impl<'c> SqliteTx<'c> {
         let mut statement = self.db.statement("SELECT id, node_type, input, output FROM node_run WHERE run = ?1")?;
         let nodes = statement.query_map([run], |row| {
             let id = Id::from(row.get_ref(0)?.as_str()?);
-            Ok((id, row.get_ref(1)?.as_str()? == AGENT_TYPE, read_values(row, 2, 2)?))
+            Ok((id, row.get_ref(1)?.as_str()? == NodeRun::AGENT_TYPE, read_values(row, 2, 2)?))
         })?;
         Ok(nodes.collect::<rusqlite::Result<_>>()?)
     }
@@ -349,7 +349,7 @@ impl<'c> SqliteTx<'c> {
         let mut rows = statement.query([run])?;
         let mut nodes = Vec::new();
         while let Some(row) = rows.next()? {
-            nodes.push(NodeRun::from_row(&self.db, row)?.finish(&self.db, AnswerForm::State)?);
+            nodes.push(NodeRun::from_row(self.db, &Columns::of(row))?.finish(self.db, AnswerForm::State)?);
         }
         Ok(nodes)
     }
@@ -372,9 +372,9 @@ impl<'c> SqliteTx<'c> {
 
     fn set_mark(&mut self) -> Outcome<()> {
         if self.marked {
-            run(self.db.conn, "RELEASE mark")?;
+            self.db.run("RELEASE mark")?;
         }
-        run(self.db.conn, "SAVEPOINT mark")?;
+        self.db.run("SAVEPOINT mark")?;
         self.marked = true;
         Ok(())
     }
@@ -382,11 +382,11 @@ impl<'c> SqliteTx<'c> {
     fn return_to_mark(&self) -> Outcome<()> {
         // The names may have got numbers since, which are void now.
         self.db.forget_names();
-        run(self.db.conn, "ROLLBACK TO mark")
+        self.db.run("ROLLBACK TO mark")
     }
 }
 
-impl Tx for SqliteTx<'_> {
+impl Tx for SqliteTx<'_, '_> {
     fn run(&mut self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<Run>>> {
         self.told(self.by_id(query::RUN_BY_ID, project, id, form))
     }
@@ -395,16 +395,28 @@ impl Tx for SqliteTx<'_> {
         self.told(self.by_id(query::NODE_BY_ID, project, id, form))
     }
 
+    fn has_node(&mut self, project: &Id, id: &Id) -> Result<bool> {
+        self.told(self.is_node(project, id))
+    }
+
+    fn node_and_run(&mut self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<(Stored<NodeRun>, Stored<Run>)>> {
+        match self.told(query::node_and_run(self.db, project, id, form))? {
+            None => Ok(None),
+            Some((node, Some(run))) => Ok(Some((node, run))),
+            Some((_, None)) => Err(orphan(project, id)),
+        }
+    }
+
     fn agent(&mut self, project: &Id, node_run_id: &Id, form: AnswerForm) -> Result<Option<Stored<AgentRun>>> {
         self.told(self.by_id(query::AGENT_BY_ID, project, node_run_id, form))
     }
 
     fn next_run(&mut self, project: &Id, workflow_ids: Option<&[Id]>, form: AnswerForm) -> Result<Option<Stored<Run>>> {
-        self.told(query::next(&self.db, project, workflow_ids, form))
+        self.told(query::next(self.db, project, workflow_ids, form))
     }
 
     fn next_agent(&mut self, project: &Id, agent_ids: Option<&[Id]>, form: AnswerForm) -> Result<Option<Stored<AgentRun>>> {
-        self.told(query::next(&self.db, project, agent_ids, form))
+        self.told(query::next(self.db, project, agent_ids, form))
     }
 
     fn nodes_of(&mut self, run: &Stored<Run>) -> Result<Vec<Stored<NodeRun>>> {
@@ -412,7 +424,7 @@ impl Tx for SqliteTx<'_> {
     }
 
     fn ended_runs(&mut self, filter: &EndedFilter, limit: usize) -> Result<Vec<Stored<Run>>> {
-        self.told(query::ended_runs(&self.db, filter, limit))
+        self.told(query::ended_runs(self.db, filter, limit))
     }
 
     fn put_run(&mut self, put: &Put<Run>) -> Result<()> {
@@ -463,33 +475,54 @@ const RUN_VALUES: &str = "SELECT input, output, source FROM run WHERE key = ?1";
 const NODE_VALUES: &str = "SELECT input, output FROM node_run WHERE run = ?1 AND started_at = ?2 AND node_index = ?3 AND id = ?4";
 const AGENT_VALUES: &str = "SELECT prompt, usage, trace, diagnostics FROM agent_run WHERE key = ?1";
 
-/// One statement for each kind of change: a column that is named has its index entries written anew, changed or not.
-/// Bit 0: the place in the lists; bit 1: the end; bit 2: the lease's bucket.
-static RUN_UPDATES: LazyLock<[String; 8]> = LazyLock::new(|| {
+/// One statement for each kind of change: a column that is named has its index entries written anew, changed or not, and
+/// one that is not named costs nothing. Bit 0: the place in the lists; bit 1: the end; bit 2: the lease's bucket; from bit 3
+/// on, the large values that come or go.
+static RUN_UPDATES: LazyLock<[String; 64]> = LazyLock::new(|| {
     std::array::from_fn(|kind| {
-        let columns = [", status = ?1, started_at = ?2", ", finished_at = ?3", ", lease_bucket = ?4"];
+        let columns = [
+            ", status = ?1, started_at = ?2",
+            ", finished_at = ?3",
+            ", lease_bucket = ?4",
+            ", input = ?12",
+            ", output = ?13",
+            ", source = ?14",
+        ];
         format!(
             "UPDATE run SET attempt = ?5, queued_at = ?6, waiting_since = ?7, token = ?8, lease_ends_at = ?9, error = ?10, \
-             checksum = ?11, input = iif(?12 = -1, input, ?12), output = iif(?13 = -1, output, ?13), \
-             source = iif(?14 = -1, source, ?14){} WHERE key = ?15",
+             checksum = ?11{} WHERE key = ?15",
             named(kind, &columns)
         )
     })
 });
 
-/// See [`RUN_UPDATES`]. Bit 0: the place in the lists; bit 1: the lease's bucket.
-static AGENT_UPDATES: LazyLock<[String; 4]> = LazyLock::new(|| {
+/// See [`RUN_UPDATES`]. Bit 0: the place in the lists; bit 1: the lease's bucket; from bit 2 on, the large values.
+static AGENT_UPDATES: LazyLock<[String; 64]> = LazyLock::new(|| {
     std::array::from_fn(|kind| {
-        let columns = [", status = ?1", ", lease_bucket = ?2"];
+        let columns = [", status = ?1", ", lease_bucket = ?2", ", prompt = ?14", ", usage = ?15", ", trace = ?16", ", diagnostics = ?17"];
         format!(
             "UPDATE agent_run SET attempt = ?3, started_at = ?4, completed_at = ?5, principal_type = ?6, principal_id = ?7, \
-             model_id = ?8, finish_reason = ?9, token = ?10, lease_ends_at = ?11, error = ?12, checksum = ?13, \
-             prompt = iif(?14 = -1, prompt, ?14), usage = iif(?15 = -1, usage, ?15), trace = iif(?16 = -1, trace, ?16), \
-             diagnostics = iif(?17 = -1, diagnostics, ?17){} WHERE key = ?18",
+             model_id = ?8, finish_reason = ?9, token = ?10, lease_ends_at = ?11, error = ?12, checksum = ?13{} WHERE key = ?18",
             named(kind, &columns)
         )
     })
 });
+
+/// See [`RUN_UPDATES`]. The bits are those of the large values.
+static NODE_UPDATES: LazyLock<[String; 4]> = LazyLock::new(|| {
+    std::array::from_fn(|kind| {
+        format!(
+            "UPDATE node_run SET status = ?5, waiting_since = ?6, finished_at = ?7, error = ?8, checksum = ?9{} \
+             WHERE run = ?1 AND started_at = ?2 AND node_index = ?3 AND id = ?4",
+            named(kind, &[", input = ?10", ", output = ?11"])
+        )
+    })
+});
+
+/// The bits of the large values whose columns change.
+fn named_values(values: &Values) -> usize {
+    values.iter().enumerate().map(|(slot, value)| usize::from(*value != KEEP) << slot).sum()
+}
 
 /// The columns whose bits are set.
 fn named(kind: usize, columns: &[&str]) -> String {

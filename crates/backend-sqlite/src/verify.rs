@@ -7,7 +7,7 @@ use runledger_core::{AgentRun, Code, Entity, Error, Id, NodeRun, Problem, Run, S
 
 use crate::db::{Db, Kind, read_counts};
 use crate::error::{Fault, Outcome};
-use crate::rows::{FromRow, Loaded, agent_columns, node_columns, read_large_value, run_columns};
+use crate::rows::{Columns, FromRow, Loaded, agent_columns, node_columns, read_large_value, run_columns};
 use crate::schema;
 
 /// The most lines of the engine's own check that are listed.
@@ -99,7 +99,7 @@ impl Check<'_, '_> {
         let mut checked = 0;
         while let Some(row) = rows.next()? {
             checked += 1;
-            let (loaded, checksum) = match R::from_row_unchecked(db, row) {
+            let (loaded, checksum) = match R::from_row_unchecked(db, &Columns::of(row)) {
                 Ok(read) => read,
                 Err(fault) if fault.code() == Code::Corrupt => {
                     self.report.push(problem_of(R::ENTITY, fault));

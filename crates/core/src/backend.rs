@@ -5,8 +5,8 @@
 //! one consistent state. `runledger-conformance` says whether it does.
 
 use crate::{
-    AgentFilter, AgentRun, AnswerForm, Command, CompactReport, Deleted, EndedFilter, Error, ExpiredFilter, Held, Id, NodeFilter, NodeRun,
-    PageRequest, ProjectSummary, Record, Result, Rows, Run, RunFilter, RunStats, StoreInfo, Time, VerifyReport,
+    AgentFilter, AgentRun, AnswerForm, Code, Command, CompactReport, Deleted, EndedFilter, Entity, Error, ExpiredFilter, Held, Id,
+    NodeFilter, NodeRun, PageRequest, ProjectSummary, Record, Result, Rows, Run, RunFilter, RunStats, StoreInfo, Time, VerifyReport,
 };
 
 /// A record as a backend holds it.
@@ -60,6 +60,24 @@ pub trait Tx {
     /// # Errors
     /// As [`Tx::run`].
     fn node(&mut self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<NodeRun>>>;
+
+    /// Whether there is a node run.
+    ///
+    /// # Errors
+    /// As [`Tx::run`].
+    fn has_node(&mut self, project: &Id, id: &Id) -> Result<bool> {
+        Ok(self.node(project, id, AnswerForm::State)?.is_some())
+    }
+
+    /// Loads a node run with the state of its run. An engine that can do both in one step saves one.
+    ///
+    /// # Errors
+    /// As [`Tx::run`]; `corrupt` when there is a node run without its run.
+    fn node_and_run(&mut self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<(Stored<NodeRun>, Stored<Run>)>> {
+        let Some(node) = self.node(project, id, form)? else { return Ok(None) };
+        let run = self.run(project, &node.record.workflow_run_id, AnswerForm::State)?;
+        run.map(|run| Some((node, run))).ok_or_else(|| orphan(project, id))
+    }
 
     /// Loads the agent run of a node run.
     ///
@@ -141,6 +159,11 @@ pub trait Tx {
     fn server_time(&mut self) -> Result<Option<Time>> {
         Ok(None)
     }
+}
+
+/// The error of a node run whose run is not in the store.
+pub fn orphan(project: &Id, id: &Id) -> Error {
+    Error::refused(Code::Corrupt, Entity::Node, project, id, "its run is not in the store")
 }
 
 /// What a transaction that writes will do.

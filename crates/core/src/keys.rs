@@ -182,9 +182,22 @@ impl<K: Ord, V, I: Iterator<Item = Result<(K, V)>>> Iterator for Merge<K, V, I> 
             self.heads.clear();
             return Some(Err(error));
         }
-        let head = self.heads.pop()?;
-        self.advance(head.source);
-        Some(Ok((head.key, head.value)))
+        let mut head = self.heads.peek_mut()?;
+        // The next of the same source takes the place of the one that leaves, which is less work than to leave and come.
+        match self.sources[head.source].next() {
+            Some(Ok((key, value))) => {
+                let key = std::mem::replace(&mut head.key, key);
+                let value = std::mem::replace(&mut head.value, value);
+                Some(Ok((key, value)))
+            }
+            ended => {
+                if let Some(Err(error)) = ended {
+                    self.failed = Some(error);
+                }
+                let head = std::collections::binary_heap::PeekMut::pop(head);
+                Some(Ok((head.key, head.value)))
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -186,6 +187,22 @@ impl OpenOptions {
             None => Ok(()),
         }
     }
+}
+
+/// Refuses the two paths that no engine may see: an empty one means other things to engines than a file of no name, and a
+/// NUL ends a path early.
+///
+/// # Errors
+/// `invalid_input`, of field `path`.
+pub fn check_path(path: &Path) -> Result<()> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.is_empty() {
+        return Err(Error::invalid("path", "a store's path can't be empty"));
+    }
+    if bytes.contains(&0) {
+        return Err(Error::invalid("path", "a path can't hold the character NUL"));
+    }
+    Ok(())
 }
 
 fn word<T>(name: &str, value: &str, read: impl Fn(&str) -> Option<T>) -> Result<T> {

@@ -185,6 +185,12 @@ impl<'a> Scanner<'a> {
         let bytes = self.text.as_bytes();
         self.at += 1;
         loop {
+            // Most of a payload is text in strings: eight bytes at a time.
+            while let Some(eight) = bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>())
+                && !ends_plain_text(u64::from_le_bytes(*eight))
+            {
+                self.at += 8;
+            }
             while bytes.get(self.at).is_some_and(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f)) {
                 self.at += 1;
             }
@@ -268,6 +274,16 @@ impl<'a> Scanner<'a> {
         }
         if self.at == start { self.wrong("a digit was expected") } else { Ok(()) }
     }
+}
+
+/// Whether a quote, a backslash or a control character is among eight bytes.
+fn ends_plain_text(eight: u64) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    const TOPS: u64 = ONES << 7;
+    // The top bit of a byte is set where the byte, without one itself, was smaller than what is taken from it.
+    let below = |bytes: u64, least: u64| bytes.wrapping_sub(ONES * least) & !bytes;
+    let is = |byte: u8| below(eight ^ (ONES * u64::from(byte)), 1);
+    (below(eight, 0x20) | is(b'"') | is(b'\\')) & TOPS != 0
 }
 
 /// The brackets that are open: a bit each, true for an object. The first 128 need no allocation.

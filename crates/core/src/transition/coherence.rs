@@ -1,11 +1,18 @@
 //! What every stored record looks like, since every transition leaves it so.
 
-use crate::{AgentRun, NodeRun, Run, Status};
+use crate::{AgentRun, NodeRun, Put, Record, Run, Status};
 
 impl Status {
     /// Whether nothing can follow it: succeeded, failed or cancelled.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Status::Succeeded | Status::Failed | Status::Cancelled)
+    }
+}
+
+impl<R: Record> Put<R> {
+    /// Whether the record comes to a status that it did not have.
+    pub fn changes_status(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| before.record.status() != self.after.record.status())
     }
 }
 

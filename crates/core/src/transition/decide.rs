@@ -349,24 +349,14 @@ fn finish_run(now: Time, run: Stored<Run>, c: &FinishRun) -> Result<Put<Run>> {
 fn cancel_run(now: Time, run: Stored<Run>, nodes: Vec<Stored<NodeRun>>, agents: Vec<Stored<AgentRun>>, c: &CancelRun) -> Result<Decision> {
     need_status(&run.record, &[Status::Queued, Status::Running, Status::Waiting])?;
     let finished_at = c.finished_at.unwrap_or(now);
-    let end = |error: &Option<Text>| (Status::Cancelled, finished_at, error.clone());
-    let nodes = nodes.into_iter().filter(|node| !node.record.status.is_terminal()).map(|node| {
-        changed(node, |changing| {
-            let (status, time, error) = end(&c.error);
-            end_node(&mut changing.after.record, status, time, error);
-        })
-    });
-    let agents = agents.into_iter().filter(|agent| !agent.record.status.is_terminal()).map(|agent| {
-        changed(agent, |changing| {
-            let (status, time, error) = end(&c.error);
-            end_agent(&mut changing.after.record, status, time, error);
-        })
-    });
+    let nodes = nodes.into_iter().filter(|node| !node.record.status.is_terminal());
+    let nodes =
+        nodes.map(|node| changed(node, |changing| end_node(&mut changing.after.record, Status::Cancelled, finished_at, c.error.clone())));
+    let agents = agents.into_iter().filter(|agent| !agent.record.status.is_terminal());
+    let agents = agents
+        .map(|agent| changed(agent, |changing| end_agent(&mut changing.after.record, Status::Cancelled, finished_at, c.error.clone())));
     let (nodes, agents) = (nodes.collect(), agents.collect());
-    let run = changed(run, |changing| {
-        let (status, time, error) = end(&c.error);
-        end_run(&mut changing.after.record, status, time, error);
-    });
+    let run = changed(run, |changing| end_run(&mut changing.after.record, Status::Cancelled, finished_at, c.error.clone()));
     Ok(Decision::Cancelled { run, nodes, agents })
 }
 
@@ -393,10 +383,11 @@ fn start_node(now: Time, run: Option<Stored<Run>>, is_taken: bool, c: &StartNode
         return Err(already_exists(Entity::Node, &c.project_id, &c.id));
     }
     Ok(Put::insert(NodeRun {
-        project_id: c.project_id.clone(),
+        // Equal texts, but shared with the run, where a store shares its own.
+        project_id: run.project_id.clone(),
         id: c.id.clone(),
-        workflow_run_id: c.workflow_run_id.clone(),
-        workflow_id: c.workflow_id.clone(),
+        workflow_run_id: run.id.clone(),
+        workflow_id: run.workflow_id.clone(),
         node_index: c.node_index,
         node_type: c.node_type.clone(),
         node_id: c.node_id.clone(),
@@ -435,13 +426,13 @@ fn finish_node(now: Time, (node, run): (Stored<NodeRun>, Stored<Run>), c: &Finis
 
 // ---- agent runs
 
-/// The type of node run that can have an agent run.
-const AGENT_NODE: &str = "agent";
-
 impl NodeRun {
+    /// The type of the node runs that can have an agent run.
+    pub const AGENT_TYPE: &str = "agent";
+
     /// Whether the node run can have an agent run.
     pub fn is_agent_node(&self) -> bool {
-        self.node_type == AGENT_NODE
+        self.node_type == NodeRun::AGENT_TYPE
     }
 }
 
@@ -454,8 +445,8 @@ fn create_agent(
 ) -> Result<Put<AgentRun>> {
     let node = found(node, &c.project_id, &c.node_run_id)?.record;
     if !node.is_agent_node() {
-        let kind = &node.node_type;
-        return Err(refused(Code::NotAgentNode, &node, format_args!("it is of type '{kind}'; type '{AGENT_NODE}' was needed")));
+        let (found, needed) = (&node.node_type, NodeRun::AGENT_TYPE);
+        return Err(refused(Code::NotAgentNode, &node, format_args!("it is of type '{found}'; type '{needed}' was needed")));
     }
     need_status(&node, &[Status::Running])?;
     if let (Some(token), Some(run)) = (&c.execution_token, &run) {

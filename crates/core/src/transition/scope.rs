@@ -2,8 +2,8 @@
 
 use super::decide::Decision;
 use crate::{
-    AgentRun, Answer, AnswerForm, Command, DEFAULT_ROWS, Deleted, EndedFilter, Error, Id, NodeRun, Purged, Record, Result, Run, Status,
-    StatusSet, Stored, Tx,
+    AgentRun, Answer, AnswerForm, Command, DEFAULT_ROWS, Deleted, EndedFilter, Id, NodeRun, Purged, Record, Result, Run, Status, StatusSet,
+    Stored, Tx,
 };
 
 /// The records that a command needs.
@@ -181,35 +181,23 @@ pub(crate) fn load(tx: &mut dyn Tx, command: &Command) -> Result<Loaded> {
         },
         Scope::EndedRuns(filter, _) if filter.statuses.is_empty() || none(&filter.workflow_ids) => Loaded::EndedRuns(Vec::new()),
         Scope::EndedRuns(filter, limit) => Loaded::EndedRuns(tx.ended_runs(&filter, limit + 1)?),
-        Scope::Node(id) => match tx.node(project, id, form)? {
-            None => Loaded::Node(None),
-            Some(node) => {
-                let run = parent(tx, &node)?;
-                Loaded::Node(Some((node, run)))
-            }
-        },
+        Scope::Node(id) => Loaded::Node(tx.node_and_run(project, id, form)?),
         Scope::NewNode { run, id } => match tx.run(project, run, STATE)? {
             None => Loaded::NewNode(None, false),
-            Some(run) => Loaded::NewNode(Some(run), tx.node(project, id, STATE)?.is_some()),
+            Some(run) => Loaded::NewNode(Some(run), tx.has_node(project, id)?),
         },
         Scope::Agent(id) => Loaded::Agent(tx.agent(project, id, form)?),
         Scope::NextAgent(agents) if none(&agents) => Loaded::Agent(None),
         Scope::NextAgent(agents) => Loaded::Agent(tx.next_agent(project, agents.as_deref(), form)?),
-        Scope::NewAgent { node_run, with_run } => match tx.node(project, node_run, STATE)? {
+        Scope::NewAgent { node_run, with_run: true } => match tx.node_and_run(project, node_run, STATE)? {
             None => Loaded::NewAgent(None, None, false),
-            Some(node) => {
-                let run = if with_run { Some(parent(tx, &node)?) } else { None };
-                Loaded::NewAgent(Some(node), run, tx.agent(project, node_run, STATE)?.is_some())
-            }
+            Some((node, run)) => Loaded::NewAgent(Some(node), Some(run), tx.agent(project, node_run, STATE)?.is_some()),
+        },
+        Scope::NewAgent { node_run, with_run: false } => match tx.node(project, node_run, STATE)? {
+            None => Loaded::NewAgent(None, None, false),
+            Some(node) => Loaded::NewAgent(Some(node), None, tx.agent(project, node_run, STATE)?.is_some()),
         },
     })
-}
-
-/// The run of a node run, which is there as long as the node run is.
-fn parent(tx: &mut dyn Tx, node: &Stored<NodeRun>) -> Result<Stored<Run>> {
-    let node = &node.record;
-    tx.run(&node.project_id, &node.workflow_run_id, AnswerForm::State)?
-        .ok_or_else(|| Error::refused(crate::Code::Corrupt, NodeRun::ENTITY, &node.project_id, &node.id, "its run is not in the store"))
 }
 
 /// Stores what was decided, and says what the command answers and whether anything was changed.
