@@ -126,6 +126,15 @@ impl AsyncLedger {
         self.blocking(move |ledger| ledger.copy_to(&target)).await
     }
 
+    /// Copies the store to a new file, as [`Ledger::backup`].
+    ///
+    /// # Errors
+    /// As [`Ledger::backup`].
+    pub async fn backup(&self, target: impl Into<std::path::PathBuf>) -> Result<Backup> {
+        let target = target.into();
+        self.blocking(move |ledger| ledger.backup(target)).await
+    }
+
     /// Takes all records as one value, as [`Ledger::snapshot`].
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 //! Writers take turns. A verification has the engine check its pages while no command writes, and a compaction needs the
 //! store alone; whoever waits longer than the busy timeout is answered `busy`.
 
+mod backup;
 mod error;
 mod gate;
 mod open;
@@ -30,8 +31,9 @@ use std::time::Duration;
 
 use redb::{Database, StorageBackend};
 use runledger_core::{
-    AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Entity, Error, ExpiredFilter, ExportRecord, Id, Mode, NodeFilter,
-    NodeRun, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo, VerifyReport, Work,
+    AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Entity, Error, ExpiredFilter, ExportRecord, Id, Mode, NewFile,
+    NodeFilter, NodeRun, OnProgress, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo,
+    VerifyReport, Work,
 };
 
 use crate::error::{Coded, guarded, io_error, located};
@@ -277,6 +279,14 @@ impl Backend for RedbBackend {
             view.export(sink)
         };
         export().map_err(|error| self.located(error))
+    }
+
+    fn backup(&self, file: &NewFile, on_progress: OnProgress<'_>) -> Result<bool> {
+        self.ready().map_err(|error| self.located(error))?;
+        let copy = file.file().try_clone().map_err(|error| file.located(io_error(&error)))?;
+        let db = self.db.share().map_err(|error| self.located(error))?;
+        let view = guarded(|| View::of(engine(&db)?)).map_err(|error| self.located(error))?;
+        backup::backup(&view, copy, on_progress).map(|()| true)
     }
 
     fn info(&self) -> Result<StoreInfo> {

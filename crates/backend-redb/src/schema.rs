@@ -61,7 +61,8 @@ pub(crate) const AGENT_INDEXES: [Definition; 3] = [AGENTS_BY_STATUS, AGENTS_BY_A
 /// The tables that are no index.
 const PLAIN: [Definition; 9] = [META, RUNS, NODES, NODE_IDS, AGENTS, LARGE, RUN_COUNTS, AGENT_COUNTS, PROJECTS];
 
-fn all_tables() -> impl Iterator<Item = Definition> {
+/// Every table.
+pub(crate) fn all_tables() -> impl Iterator<Item = Definition> {
     PLAIN.into_iter().chain(RUN_INDEXES).chain(AGENT_INDEXES)
 }
 

@@ -1,6 +1,7 @@
 //! The SQLite backend of runledger: a store in one file, for several threads and processes at once.
 
 mod arms;
+mod backup;
 mod connect;
 mod db;
 mod error;
@@ -19,8 +20,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use runledger_core::{
-    AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Durability, Error, ExpiredFilter, ExportRecord, Id, Mode, NodeFilter,
-    NodeRun, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo, VerifyReport, Work,
+    AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Durability, Error, ExpiredFilter, ExportRecord, Id, Mode, NewFile,
+    NodeFilter, NodeRun, OnProgress, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo,
+    VerifyReport, Work,
 };
 use rusqlite::Connection;
 
@@ -310,6 +312,17 @@ impl Backend for SqliteBackend {
         // It may take minutes, for which it must not keep a connection from the queries.
         let exported = self.make_reader().and_then(|mut session| in_one_state(&mut session, |db| export::export(db, sink)));
         self.told(exported)
+    }
+
+    fn backup(&self, file: &NewFile, on_progress: OnProgress<'_>) -> Result<bool> {
+        self.check_whole()?;
+        wait_at_most(self.timeout);
+        let copied =
+            self.make_reader().and_then(|mut reader| in_one_state(&mut reader, |db| backup::backup(db.conn, file.path(), on_progress)));
+        match copied {
+            Err(fault) if fault.code() == Code::Full => Err(file.located(Error::new(Code::Full, "the disk is full"))),
+            copied => self.told(copied).map(|()| true),
+        }
     }
 
     fn info(&self) -> Result<StoreInfo> {

@@ -5,8 +5,9 @@
 //! one consistent state. `runledger-conformance` says whether it does.
 
 use crate::{
-    AgentFilter, AgentRun, AnswerForm, Code, Command, CompactReport, Deleted, EndedFilter, Entity, Error, ExpiredFilter, Held, Id,
-    NodeFilter, NodeRun, PageRequest, ProjectSummary, Record, Result, Rows, Run, RunFilter, RunStats, StoreInfo, Time, VerifyReport,
+    AgentFilter, AgentRun, AnswerForm, Code, Command, CompactReport, Deleted, EndedFilter, Entity, Error, ExpiredFilter, Held, Id, NewFile,
+    NodeFilter, NodeRun, OnProgress, PageRequest, ProjectSummary, Record, Result, Rows, Run, RunFilter, RunStats, StoreInfo, Time,
+    VerifyReport,
 };
 
 /// A record as a backend holds it.
@@ -282,6 +283,16 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// The sink's, or as [`Backend::get_run`].
     fn export(&self, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()>;
+
+    /// Copies one consistent state of the store to `file`, as a store of this backend. `false` says that it has no file of
+    /// its own: core then writes the export stream instead.
+    ///
+    /// # Errors
+    /// `interrupted`, or as [`Backend::get_run`].
+    fn backup(&self, file: &NewFile, on_progress: OnProgress<'_>) -> Result<bool> {
+        let _ = (file, on_progress);
+        Ok(false)
+    }
 
     /// What the store is. `library_version` may be left empty: the ledger fills it in.
     ///

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::ops::ControlFlow;
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_128;
@@ -11,13 +10,17 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::json::read::Fields;
 use crate::json::scan::{Kind, Raw};
 use crate::json::write::Object;
+use crate::progress::unwatched;
 use crate::shape::{Field, Shape};
 use crate::*;
 
 /// The format of the stream, in its first line.
 pub const STREAM_FORMAT: u32 = 1;
 
-/// How many records a stream has of each kind, or how many of them were moved so far.
+/// How much of a stream is read at once, in bytes.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// How many records a stream has of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -52,6 +55,11 @@ impl Counts {
         }
     }
 
+    /// How many records in all.
+    pub const fn total(&self) -> u64 {
+        self.runs.saturating_add(self.nodes).saturating_add(self.agents)
+    }
+
     /// In the JSON form.
     pub fn to_json(&self) -> String {
         format!(r#"{{"runs":{},"nodes":{},"agents":{}}}"#, self.runs, self.nodes, self.agents)
@@ -82,16 +90,6 @@ impl Snapshot {
     }
 }
 
-/// Told how far a transfer has come; it can stop it, and the transfer then answers `interrupted` and keeps nothing.
-pub type Progress<'a> = &'a mut dyn FnMut(Counts) -> ControlFlow<()>;
-
-/// How many records are moved between two calls of the progress callback.
-const RECORDS_PER_PROGRESS: u64 = 256;
-
-fn silent() -> impl FnMut(Counts) -> ControlFlow<()> {
-    |_| ControlFlow::Continue(())
-}
-
 impl Ledger {
     /// Writes the whole store as one stream: one consistent state even while writes go on, in bounded memory. Equal
     /// stores give equal streams.
@@ -99,23 +97,16 @@ impl Ledger {
     /// # Errors
     /// `io` when the output can't be written, and those of the store.
     pub fn export(&self, output: &mut dyn Write) -> Result<Counts> {
-        self.export_with(output, &mut silent())
+        self.export_with(output, &mut unwatched())
     }
 
     /// As [`Ledger::export`], with a callback that is told the progress and can stop it.
     ///
     /// # Errors
     /// `interrupted` when the callback stopped it, else as [`Ledger::export`].
-    pub fn export_with(&self, output: &mut dyn Write, progress: Progress<'_>) -> Result<Counts> {
+    pub fn export_with(&self, output: &mut dyn Write, on_progress: OnProgress<'_>) -> Result<Counts> {
         let backend = self.enter()?;
-        ledger::without_panic(|| {
-            let mut stream = StreamWriter::new(output)?;
-            backend.export(&mut |record| {
-                stream.record(&record)?;
-                tell(progress, &stream.counts)
-            })?;
-            stream.end()
-        })
+        ledger::without_panic(|| export(&*backend, output, on_progress))
     }
 
     /// Adds the records of a stream in one step. A record that is already there and equal is skipped.
@@ -127,15 +118,34 @@ impl Ledger {
     /// parent; `schema_too_new` for one of a newer format; `too_large` for a value over the limit; `conflict` when the
     /// store has another record under the same key; `io` when the input or temporary file fails. Nothing is kept then.
     pub fn import(&self, input: &mut dyn Read) -> Result<Imported> {
-        self.import_with(input, &mut silent())
+        self.import_with(input, &mut unwatched())
     }
 
-    /// As [`Ledger::import`], with a callback that is told the progress of the reading and can stop it.
+    /// As [`Ledger::import`], with a callback that is told the progress and can stop it.
     ///
     /// # Errors
     /// `interrupted` when the callback stopped it, else as [`Ledger::import`].
-    pub fn import_with(&self, input: &mut dyn Read, progress: Progress<'_>) -> Result<Imported> {
-        self.take_in(input, Existing::Keep, progress)
+    pub fn import_with(&self, input: &mut dyn Read, on_progress: OnProgress<'_>) -> Result<Imported> {
+        self.writable()?;
+        let mut stream = CheckedStream::read_with(input, self.limits(), on_progress)?;
+        self.import_checked_with(&mut stream, on_progress)
+    }
+
+    /// Adds the records of a stream that was checked before this store was opened, in one step.
+    ///
+    /// # Errors
+    /// `conflict` when the store has another record under the same key; `too_large` for a value over its limit; and those
+    /// of the store. Nothing is kept then.
+    pub fn import_checked(&self, stream: &mut CheckedStream) -> Result<Imported> {
+        self.import_checked_with(stream, &mut unwatched())
+    }
+
+    /// As [`Ledger::import_checked`], with a callback that is told the progress and can stop it.
+    ///
+    /// # Errors
+    /// `interrupted` when the callback stopped it, else as [`Ledger::import_checked`].
+    pub fn import_checked_with(&self, stream: &mut CheckedStream, on_progress: OnProgress<'_>) -> Result<Imported> {
+        self.put_all(stream, Existing::Keep, on_progress)
     }
 
     /// Adds all records of this store to another one, as an export and an import do.
@@ -143,22 +153,17 @@ impl Ledger {
     /// # Errors
     /// Those of [`Ledger::export`] and [`Ledger::import`].
     pub fn copy_to(&self, target: &Ledger) -> Result<Imported> {
-        self.copy_to_with(target, &mut silent())
+        self.copy_to_with(target, &mut unwatched())
     }
 
     /// As [`Ledger::copy_to`], with a callback that is told the progress and can stop it.
     ///
     /// # Errors
     /// `interrupted` when the callback stopped it, else as [`Ledger::copy_to`].
-    pub fn copy_to_with(&self, target: &Ledger, progress: Progress<'_>) -> Result<Imported> {
+    pub fn copy_to_with(&self, target: &Ledger, on_progress: OnProgress<'_>) -> Result<Imported> {
         target.writable()?;
-        let mut file = temporary_file()?;
-        let mut output = BufWriter::new(&mut file);
-        self.export_with(&mut output, progress)?;
-        output.flush().map_err(|e| file_error(&e))?;
-        drop(output);
-        let mut checked = CheckedStream::new(file, target.limits(), silent())?;
-        target.put_all(&mut checked, Existing::Keep)
+        let mut stream = CheckedStream::of_with(self, target.limits(), on_progress)?;
+        target.import_checked_with(&mut stream, on_progress)
     }
 
     /// All that the store holds at this moment.
@@ -176,15 +181,9 @@ impl Ledger {
     /// # Errors
     /// Those of [`Ledger::import`], but for `conflict`.
     pub fn restore(&self, snapshot: &Snapshot) -> Result<Imported> {
-        self.take_in(&mut snapshot.as_bytes(), Existing::Remove, &mut silent())
-    }
-
-    fn take_in(&self, input: &mut dyn Read, existing: Existing, progress: Progress<'_>) -> Result<Imported> {
         self.writable()?;
-        let mut file = temporary_file()?;
-        std::io::copy(input, &mut file).map_err(|e| file_error(&e))?;
-        let mut checked = CheckedStream::new(file, self.limits(), progress)?;
-        self.put_all(&mut checked, existing)
+        let mut stream = CheckedStream::read(&mut snapshot.as_bytes(), self.limits())?;
+        self.put_all(&mut stream, Existing::Remove, &mut unwatched())
     }
 
     fn writable(&self) -> Result<()> {
@@ -195,20 +194,25 @@ impl Ledger {
         Ok(())
     }
 
-    fn put_all(&self, stream: &mut CheckedStream, existing: Existing) -> Result<Imported> {
+    fn put_all(&self, stream: &mut CheckedStream, existing: Existing, on_progress: OnProgress<'_>) -> Result<Imported> {
+        self.writable()?;
         let backend = self.enter()?;
-        let mut import = Import { stream, existing, imported: Imported::default() };
+        let mut import = Import { stream, limits: self.limits(), existing, on_progress, imported: Imported::default() };
         ledger::without_panic(|| backend.write(&mut import))?;
         Ok(import.imported)
     }
 }
 
-fn tell(progress: Progress<'_>, counts: &Counts) -> Result<()> {
-    let moved = counts.runs + counts.nodes + counts.agents;
-    if moved.is_multiple_of(RECORDS_PER_PROGRESS) && progress(*counts).is_break() {
-        return Err(Error::new(Code::Interrupted, "the caller stopped it"));
-    }
-    Ok(())
+/// Writes all that a backend holds as a stream.
+pub(crate) fn export(backend: &dyn Backend, output: &mut dyn Write, on_progress: OnProgress<'_>) -> Result<Counts> {
+    let mut meter = Meter::start(on_progress, Stage::Exporting, None)?;
+    let mut stream = StreamWriter::new(output)?;
+    backend.export(&mut |record| {
+        stream.record(&record)?;
+        meter.advance(1)
+    })?;
+    meter.finish()?;
+    stream.end()
 }
 
 fn file_error(e: &std::io::Error) -> Error {
@@ -282,29 +286,106 @@ fn hex(bytes: &[u8]) -> String {
 
 // ---- reading
 
-/// A stream that has been read from end to end and found sound, in a file from which it can be read again.
-struct CheckedStream {
+/// A stream that has been read from end to end and found sound, in a temporary file from which it can be read again.
+///
+/// Making one before the store is opened that is to take it in has two uses: a store is not held while a slow stream
+/// arrives, and none is created for a stream that is refused.
+///
+/// ```
+/// use runledger_core::{CheckedStream, Code, Limits};
+/// let cut_short = CheckedStream::read(&mut &b"{\"runledger\":{\"format\":1}}\n"[..], Limits::default());
+/// assert_eq!(cut_short.unwrap_err().code(), Code::Corrupt);
+/// ```
+#[derive(Debug)]
+pub struct CheckedStream {
     file: File,
-    limits: Limits,
+    counts: Counts,
 }
 
 impl CheckedStream {
-    fn new(mut file: File, limits: Limits, mut progress: impl FnMut(Counts) -> ControlFlow<()>) -> Result<Self> {
-        Check { limits, ..Check::default() }.stream(&mut lines(&mut file, &limits)?, &mut progress)?;
-        Ok(CheckedStream { file, limits })
+    /// Reads a stream to a temporary file and checks it. `limits` are those of the store that is to take it in.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::import`], but for `conflict`.
+    pub fn read(input: &mut dyn Read, limits: Limits) -> Result<CheckedStream> {
+        CheckedStream::read_with(input, limits, &mut unwatched())
+    }
+
+    /// As [`CheckedStream::read`], with a callback that is told the progress and can stop it.
+    ///
+    /// # Errors
+    /// `interrupted` when the callback stopped it, else as [`CheckedStream::read`].
+    pub fn read_with(input: &mut dyn Read, limits: Limits, on_progress: OnProgress<'_>) -> Result<CheckedStream> {
+        let mut file = temporary_file()?;
+        let mut meter = Meter::start(on_progress, Stage::Reading, None)?;
+        let mut block = vec![0; BLOCK_BYTES];
+        loop {
+            match input.read(&mut block) {
+                Ok(0) => break,
+                Ok(len) => file.write_all(&block[..len]).map_err(|e| file_error(&e)).and_then(|()| meter.advance(len as u64))?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(file_error(&error)),
+            }
+        }
+        meter.finish()?;
+        let total = promised(&mut file, &limits);
+        CheckedStream::check(file, limits, total, on_progress)
+    }
+
+    /// All that a store holds, as a stream. `limits` are those of the store that is to take it in.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::export`] and [`CheckedStream::read`].
+    pub fn of(source: &Ledger, limits: Limits) -> Result<CheckedStream> {
+        CheckedStream::of_with(source, limits, &mut unwatched())
+    }
+
+    /// As [`CheckedStream::of`], with a callback that is told the progress and can stop it.
+    ///
+    /// # Errors
+    /// `interrupted` when the callback stopped it, else as [`CheckedStream::of`].
+    pub fn of_with(source: &Ledger, limits: Limits, on_progress: OnProgress<'_>) -> Result<CheckedStream> {
+        let mut file = temporary_file()?;
+        let counts = source.export_with(&mut file, on_progress)?;
+        CheckedStream::check(file, limits, Some(counts.total()), on_progress)
+    }
+
+    fn check(mut file: File, limits: Limits, total: Option<u64>, on_progress: OnProgress<'_>) -> Result<CheckedStream> {
+        let meter = Meter::start(on_progress, Stage::Checking, total)?;
+        let counts = Check { limits, ..Check::default() }.stream(&mut lines(&mut file, &limits)?, meter)?;
+        Ok(CheckedStream { file, counts })
+    }
+
+    /// How many records it has of each kind.
+    pub fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Hands every record to `sink`.
-    fn records(&mut self, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()> {
-        let mut lines = lines(&mut self.file, &self.limits)?;
+    fn records(&mut self, limits: &Limits, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()> {
+        let mut lines = lines(&mut self.file, limits)?;
         while let Some(line) = lines.next()? {
-            match Line::read(line, &self.limits)? {
+            match Line::read(line, limits)? {
                 Line::Header => {}
                 Line::Record(record) => sink(record)?,
                 Line::End { .. } => return Ok(()),
             }
         }
         Err(unsound("it has no end"))
+    }
+}
+
+/// How many records a stream's last line says that it has. It is believed only to show how much is left to check.
+fn promised(file: &mut File, limits: &Limits) -> Option<u64> {
+    const MORE_THAN_AN_END_BYTES: u64 = 512;
+    let len = file.seek(SeekFrom::End(0)).ok()?;
+    file.seek(SeekFrom::Start(len.saturating_sub(MORE_THAN_AN_END_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail).ok()?;
+    let start = tail.iter().rev().skip(1).position(|byte| *byte == b'\n').map_or(0, |back| tail.len() - 1 - back);
+    match Line::read(&tail[start..], limits) {
+        Ok(Line::End { counts, .. }) => Some(counts.total()),
+        _ => None,
     }
 }
 
@@ -431,7 +512,7 @@ struct Check {
 }
 
 impl Check {
-    fn stream(mut self, lines: &mut Lines<impl BufRead>, progress: Progress<'_>) -> Result<()> {
+    fn stream(mut self, lines: &mut Lines<impl BufRead>, mut meter: Meter<'_>) -> Result<Counts> {
         let mut is_first = true;
         loop {
             let Some(line) = lines.next()? else { return Err(unsound("it is cut short")) };
@@ -443,7 +524,7 @@ impl Check {
                 Line::Record(record) => {
                     self.record(&record)?;
                     self.counts.add(&record);
-                    tell(progress, &self.counts)?;
+                    meter.advance(1)?;
                 }
                 Line::End { counts, sha256 } => {
                     if counts != self.counts {
@@ -452,10 +533,11 @@ impl Check {
                     if sha256 != hex(&self.hash.finalize()) {
                         return Err(unsound("its checksum does not match"));
                     }
-                    return match lines.next()? {
-                        None => Ok(()),
-                        Some(_) => Err(unsound("it goes on after its end")),
-                    };
+                    if lines.next()?.is_some() {
+                        return Err(unsound("it goes on after its end"));
+                    }
+                    meter.finish()?;
+                    return Ok(counts);
                 }
             }
             is_first = false;
@@ -521,7 +603,9 @@ enum Existing {
 
 struct Import<'a> {
     stream: &'a mut CheckedStream,
+    limits: Limits,
     existing: Existing,
+    on_progress: OnProgress<'a>,
     imported: Imported,
 }
 
@@ -535,8 +619,9 @@ impl Work for Import<'_> {
         if self.existing == Existing::Remove {
             tx.clear()?;
         }
+        let mut meter = Meter::start(self.on_progress, Stage::Storing, Some(self.stream.counts.total()))?;
         let imported = &mut self.imported;
-        self.stream.records(&mut |record| {
+        self.stream.records(&self.limits, &mut |record| {
             let added = match record {
                 ExportRecord::Run(run) => {
                     let there = tx.run(&run.project_id, &run.id, AnswerForm::Record)?;
@@ -555,8 +640,9 @@ impl Work for Import<'_> {
                 Some(count) => *count? += 1,
                 None => imported.skipped += 1,
             }
-            Ok(())
-        })
+            meter.advance(1)
+        })?;
+        meter.finish()
     }
 }
 
