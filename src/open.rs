@@ -36,31 +36,67 @@ pub fn open(url: &str) -> Result<Ledger> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with(url: &str, mut options: OpenOptions) -> Result<Ledger> {
-    let (scheme, rest) = url.split_once(':').unwrap_or_default();
-    if matches!(scheme, "postgres" | "postgresql") {
-        return Err(Error::new(Code::Unsupported, "this build has no backend for PostgreSQL"));
-    }
-    if !BACKENDS.contains(&scheme) {
-        return Err(Error::invalid("url", "an address begins with memory:, sqlite: or redb:"));
-    }
-    if rest.contains('#') {
-        return Err(Error::invalid("url", "an address has no fragment; in a path, # is written %23"));
-    }
-    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
-    if let Some(query) = query {
-        set_options(&mut options, query)?;
-    }
-    let path = decode("path", path)?;
+pub fn open_with(url: &str, options: OpenOptions) -> Result<Ledger> {
+    let Address { scheme, path, options } = Address::read(url, options)?;
     match scheme {
-        "memory" if !path.is_empty() => Err(Error::invalid("path", "memory: takes none")),
         #[cfg(feature = "memory")]
         "memory" => open_memory(&options),
         #[cfg(feature = "sqlite")]
         "sqlite" => open_sqlite(path, &options),
         #[cfg(feature = "redb")]
         "redb" => open_redb(path, &options),
-        off => Err(Error::new(Code::Unsupported, format!("this build has no backend for {off}: turn on the feature '{off}' of runledger"))),
+        off => {
+            let _ = (path, options);
+            Err(Error::new(Code::Unsupported, format!("this build has no backend for {off}: turn on the feature '{off}' of runledger")))
+        }
+    }
+}
+
+/// The options that a store at an address would be opened with: `options`, and before them what the address gives. Nothing
+/// is opened.
+///
+/// # Errors
+/// As [`open`], as far as they are about the address itself.
+///
+/// ```
+/// # fn main() -> runledger::Result<()> {
+/// let options = runledger::options_at("memory:?max_payload_bytes=1000", runledger::OpenOptions::new())?;
+/// assert_eq!(options.limits().max_payload_bytes, 1000);
+/// # Ok(())
+/// # }
+/// ```
+pub fn options_at(url: &str, options: OpenOptions) -> Result<OpenOptions> {
+    Address::read(url, options).map(|address| address.options)
+}
+
+/// What an address says.
+struct Address<'a> {
+    scheme: &'a str,
+    path: String,
+    options: OpenOptions,
+}
+
+impl<'a> Address<'a> {
+    fn read(url: &'a str, mut options: OpenOptions) -> Result<Address<'a>> {
+        let (scheme, rest) = url.split_once(':').unwrap_or_default();
+        if matches!(scheme, "postgres" | "postgresql") {
+            return Err(Error::new(Code::Unsupported, "this build has no backend for PostgreSQL"));
+        }
+        if !BACKENDS.contains(&scheme) {
+            return Err(Error::invalid("url", "an address begins with memory:, sqlite: or redb:"));
+        }
+        if rest.contains('#') {
+            return Err(Error::invalid("url", "an address has no fragment; in a path, # is written %23"));
+        }
+        let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+        if let Some(query) = query {
+            set_options(&mut options, query)?;
+        }
+        let path = decode("path", path)?;
+        if scheme == "memory" && !path.is_empty() {
+            return Err(Error::invalid("path", "memory: takes none"));
+        }
+        Ok(Address { scheme, path, options })
     }
 }
 
