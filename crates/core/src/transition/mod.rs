@@ -7,10 +7,12 @@
 mod coherence;
 mod decide;
 mod scope;
+mod stuck;
 mod table;
 
 pub use decide::{Decision, decide};
 pub use scope::{Loaded, Scope};
+pub use stuck::Stuck;
 pub use table::{Outcome, Row, table, table_as_markdown};
 
 pub(crate) use scope::{apply, load, sorted};
