@@ -7,6 +7,26 @@ use crate::{Code, Error, Ledger, OpenOptions, Result};
 /// The backends of this version, each a feature of its own name.
 const BACKENDS: [&str; 3] = ["memory", "sqlite", "redb"];
 
+/// A backend that this build has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompiledBackend {
+    /// What its addresses begin with, before the colon.
+    pub scheme: &'static str,
+    /// Whether an address names a file, which is created as a new store.
+    pub has_file: bool,
+}
+
+/// The backends that this build has.
+pub const COMPILED_BACKENDS: &[CompiledBackend] = &[
+    #[cfg(feature = "memory")]
+    CompiledBackend { scheme: "memory", has_file: false },
+    #[cfg(feature = "sqlite")]
+    CompiledBackend { scheme: "sqlite", has_file: true },
+    #[cfg(feature = "redb")]
+    CompiledBackend { scheme: "redb", has_file: true },
+];
+
 /// Opens the store at an address: `memory:`, `sqlite:PATH` or `redb:PATH`.
 ///
 /// In a path, `%`, `?` and `#` are written `%25`, `%3F` and `%23`; every other character may be escaped so. Options follow

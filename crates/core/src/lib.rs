@@ -13,6 +13,7 @@ pub mod codec;
 mod command;
 mod cursor;
 mod error;
+mod export_run;
 mod gate;
 mod group;
 mod json;

@@ -227,7 +227,7 @@ fn temporary_file() -> Result<File> {
 // ---- writing
 
 /// Writes the lines of a stream and counts and hashes them.
-struct StreamWriter<'a> {
+pub(crate) struct StreamWriter<'a> {
     output: BufWriter<&'a mut dyn Write>,
     hash: Sha256,
     counts: Counts,
@@ -235,7 +235,7 @@ struct StreamWriter<'a> {
 }
 
 impl<'a> StreamWriter<'a> {
-    fn new(output: &'a mut dyn Write) -> Result<Self> {
+    pub(crate) fn new(output: &'a mut dyn Write) -> Result<Self> {
         let mut stream = StreamWriter { output: BufWriter::new(output), hash: Sha256::new(), counts: Counts::default(), line: Vec::new() };
         let mut object = Object::new(&mut stream.line);
         object.nested("runledger", |header| header.u64("format", u64::from(STREAM_FORMAT)));
@@ -244,7 +244,7 @@ impl<'a> StreamWriter<'a> {
         Ok(stream)
     }
 
-    fn record(&mut self, record: &ExportRecord) -> Result<()> {
+    pub(crate) fn record(&mut self, record: &ExportRecord) -> Result<()> {
         self.counts.add(record);
         let mut object = Object::new(&mut self.line);
         match record {
@@ -256,7 +256,7 @@ impl<'a> StreamWriter<'a> {
         self.write_line()
     }
 
-    fn end(mut self) -> Result<Counts> {
+    pub(crate) fn end(mut self) -> Result<Counts> {
         let sha256 = hex(&self.hash.clone().finalize());
         let mut object = Object::new(&mut self.line);
         object.nested("end", |end| {
