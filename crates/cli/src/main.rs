@@ -1,28 +1,54 @@
 //! The command `runledger`.
 
+mod bench;
 mod commands;
+mod context;
+mod interrupt;
 mod lines;
 mod outcome;
+mod progress;
+mod screen;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Keeps the state of workflow runs.
+use crate::context::{Context, Global};
+
+/// Keeps the state of workflow runs, and says at 3 a.m. what is stuck, who owns it, and what it did.
 ///
 /// A store is named by its address: memory:, sqlite:PATH or redb:PATH. In a path, %, ? and # are written %25, %3F and %23.
-/// Options follow as a query, as in sqlite:runs.db?durability=relaxed.
+/// Options follow as a query, as in sqlite:runs.db?durability=relaxed. Most commands take it from -s/--store or the
+/// variable RUNLEDGER_URL.
 ///
-/// Ends with 0 when all went well, 2 for wrong usage or input, 3 when something is not there, 4 when the records refuse it,
-/// 5 when something is damaged, 6 when the store can't be had now, 7 when this build lacks it, 130 when interrupted, and 1
-/// for the rest.
+/// Commands that only read open the store for reading only. Data goes to standard output, everything else to standard
+/// error.
 #[derive(Parser)]
-#[command(name = "runledger", version, max_term_width = 100)]
-struct Arguments {
+#[command(name = "runledger", version, max_term_width = 100, after_help = EXIT_STATUS, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: commands::Command,
 }
 
+/// What `outcome` decides, for people.
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    all went well
+  1    anything not named here; a bulk action that failed in part
+  2    wrong usage or input
+  3    something is not there
+  4    the records refuse it: taken, not in that status, owned by another, leased, in conflict
+  5    findings: verify found a problem, something is stuck, the store or stream is damaged
+  6    the store can't be had now: busy, locked, unavailable
+  7    this build or backend lacks it
+  130  interrupted
+exec ends with 0, or with 1 when the store can't be opened.";
+
 fn main() -> ExitCode {
-    Arguments::parse().command.run()
+    let Arguments { global, command } = Arguments::parse();
+    let context = Context::new(global);
+    interrupt::watch();
+    command.run(&context)
 }

@@ -1,9 +1,60 @@
 //! How a command ends: what it says of an error, and its exit status.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::process::ExitCode;
 
-use runledger::{Code, Error, Result, error_to_json};
+use runledger::{Code, Error, error_to_json};
+
+use crate::interrupt;
+use crate::screen::text::shown;
+
+/// What a command came to that met no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All went well.
+    Done,
+    /// It found what somebody should look at.
+    Findings,
+    /// A bulk action failed for some.
+    PartlyFailed,
+}
+
+/// Why a command did not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Error(Error),
+    /// Whoever read the output has left, and there is nobody to tell.
+    ReaderLeft,
+}
+
+/// The result of a command.
+pub(crate) type Result<T> = std::result::Result<T, Stop>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+/// Of writing standard output, which is the only thing that commands write by themselves.
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Stop::ReaderLeft,
+            _ => Stop::Error(stream_error("writing standard output", &error)),
+        }
+    }
+}
+
+impl Outcome {
+    fn status(self) -> u8 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::PartlyFailed => 1,
+            Outcome::Findings => 5,
+        }
+    }
+}
 
 /// The exit status for a code: the one place that decides it.
 fn status(code: Code) -> u8 {
@@ -20,30 +71,51 @@ fn status(code: Code) -> u8 {
         Code::Corrupt => 5,
         Code::Busy | Code::Locked | Code::Unavailable => 6,
         Code::Unsupported => 7,
-        Code::Interrupted => 130,
+        Code::Interrupted => interrupt::STATUS,
         _ => 1,
     }
 }
 
+/// How errors are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// For people.
+    Text,
+    /// The contract's object.
+    Json,
+}
+
+impl ErrorForm {
+    /// For people where they read it, unless the command says otherwise.
+    pub(crate) fn by_terminal() -> ErrorForm {
+        if io::stderr().is_terminal() { ErrorForm::Text } else { ErrorForm::Json }
+    }
+}
+
 /// Says on standard error what went wrong, and gives the exit status.
-pub(crate) fn report(result: Result<()>) -> ExitCode {
+pub(crate) fn report(form: ErrorForm, result: Result<Outcome>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{}", error_to_json(&error));
+        Ok(outcome) => ExitCode::from(outcome.status()),
+        Err(Stop::ReaderLeft) => ExitCode::SUCCESS,
+        Err(Stop::Error(error)) => {
+            match form {
+                ErrorForm::Text => eprintln!("runledger: {} ({})", shown(error.message()), error.code()),
+                ErrorForm::Json => eprintln!("{}", error_to_json(&error)),
+            }
             ExitCode::from(status(error.code()))
         }
     }
 }
 
-/// Writes what answers the command, on a line of standard output.
-pub(crate) fn print_answer(json: &str) -> Result<()> {
-    writeln!(io::stdout(), "{json}").map_err(|e| stream_error("writing standard output", &e))
-}
-
 /// An error of the streams that the command was given.
 pub(crate) fn stream_error(what: &str, error: &io::Error) -> Error {
-    Error::new(Code::Io, format!("{what}: {error}"))
+    let code = if error.kind() == ErrorKind::StorageFull { Code::Full } else { Code::Io };
+    Error::new(code, format!("{what}: {error}"))
+}
+
+/// A command line that can't be carried out, as far as clap can't tell.
+pub(crate) fn usage(field: &str, message: impl std::fmt::Display) -> Error {
+    Error::invalid(field, message)
 }
 
 #[cfg(test)]

@@ -1,32 +1,48 @@
-//! `runledger export`: all records of a store as a stream.
+//! `runledger export`: records of a store as a stream.
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 
 use clap::Args;
-use runledger::Result;
 
-use super::{closing, open_source};
-use crate::outcome::stream_error;
+use crate::context::Context;
+use crate::outcome::{Outcome, Result, Stop, usage};
+use crate::progress::Bar;
 
-/// Write all records of a store to standard output, as a stream that import reads.
+/// Write all records of a store, or of one run, to standard output, as a stream that import reads
 ///
-/// The stream is one consistent state, even while others write. A store that is not there is an error and is not created,
-/// unless the address says mode=create.
+/// The stream is one consistent state, even while others write. A store that is not there is an error and is not created.
 #[derive(Args)]
 pub(crate) struct Export {
     /// The store's address
-    url: String,
+    url: Option<String>,
+    /// Only this run, with all that is under it
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
 }
 
 impl Export {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(self, cx: &Context) -> Result<Outcome> {
+        if io::stdout().is_terminal() {
+            return Err(usage(
+                "stdout",
+                "the stream holds text of others as it is, and is not for a terminal: send it to a file or a pipe",
+            )
+            .into());
+        }
         let mut output = Output { inner: BufWriter::with_capacity(256 * 1024, io::stdout().lock()), reader_left: false };
-        let exported = closing(&open_source(&self.url)?, |ledger| {
-            ledger.export(&mut output)?;
-            output.flush().map_err(|e| stream_error("writing standard output", &e))
+        let mut bar = Bar::new();
+        let exported = cx.reading(self.url.as_deref(), |ledger| {
+            match &self.run {
+                Some(id) => ledger.export_run(cx.project(ledger)?, id, &mut output)?,
+                None => ledger.export_with(&mut output, &mut |progress| bar.tell(progress))?,
+            };
+            Ok(output.flush()?)
         });
-        // Whoever read the stream has left, and there is nobody to tell.
-        if output.reader_left { Ok(()) } else { exported }
+        drop(bar);
+        if output.reader_left {
+            return Err(Stop::ReaderLeft);
+        }
+        exported.map(|()| Outcome::Done)
     }
 }
 

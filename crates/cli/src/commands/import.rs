@@ -1,43 +1,48 @@
 //! `runledger import`: a stream's records into a store.
 
-use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 
 use clap::Args;
-use runledger::{Code, Error, Result};
+use runledger::{CheckedStream, Imported, Mode};
 
-use super::closing;
-use crate::outcome::print_answer;
+use crate::context::{Context, Form};
+use crate::outcome::{Outcome, Result};
+use crate::progress::Bar;
+use crate::screen::out::Out;
 
-/// Read a stream that export wrote from standard input, and store its records in one step.
+/// Read a stream that export wrote from standard input, and store its records in one step
 ///
-/// The whole stream is checked before the store is touched. A record that is there already and equal is skipped; where a
-/// different one has the same key, nothing is kept. Answers how many records were stored and skipped.
+/// The whole stream is checked before the store is opened, and none is created for a stream that is refused. A record that
+/// is there already and equal is skipped; where a different one has the same key, nothing is kept. Answers how many
+/// records were stored and skipped, in JSON unless --output says otherwise.
 #[derive(Args)]
 pub(crate) struct Import {
     /// The store's address
-    url: String,
+    url: Option<String>,
 }
 
 impl Import {
-    pub(crate) fn run(self) -> Result<()> {
-        // Whoever writes the stream may be slow, and the store is not to be held meanwhile.
-        let mut stream = spooled(&mut io::stdin().lock())?;
-        let imported = closing(&runledger::open(&self.url)?, |ledger| ledger.import(&mut stream))?;
-        print_answer(&imported.to_json())
+    pub(crate) fn run(self, cx: &Context) -> Result<Outcome> {
+        let address = cx.address(self.url.as_deref())?;
+        let limits = runledger::options_at(address, cx.options(Mode::Create))?.limits();
+        let mut bar = Bar::new();
+        let mut stream = CheckedStream::read_with(&mut io::stdin().lock(), limits, &mut |progress| bar.tell(progress))?;
+        let imported =
+            cx.filling(Some(address), |ledger| Ok(ledger.import_checked_with(&mut stream, &mut |progress| bar.tell(progress))?))?;
+        drop(bar);
+        print_imported(cx, &imported)
     }
 }
 
-/// What can be read from `input`, in a temporary file.
-fn spooled(input: &mut impl Read) -> Result<File> {
-    let mut spool = || {
-        let mut file = tempfile::tempfile()?;
-        io::copy(input, &mut file)?;
-        file.rewind()?;
-        Ok(file)
-    };
-    spool().map_err(|error: io::Error| {
-        let code = if error.kind() == io::ErrorKind::StorageFull { Code::Full } else { Code::Io };
-        Error::new(code, format!("the stream or its temporary file: {error}"))
-    })
+/// Says what was stored. Programs drive this, so that JSON is the usual form.
+pub(crate) fn print_imported(cx: &Context, imported: &Imported) -> Result<Outcome> {
+    let mut out = Out::new(cx.form_or(Form::Json));
+    if out.form == Form::Table {
+        let Imported { runs, nodes, agents, skipped, .. } = imported;
+        out.line(format!("{runs} runs, {nodes} node runs and {agents} agent runs stored; {skipped} were there already"))?;
+    } else {
+        out.json(&imported.to_json())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
 }

@@ -1,48 +1,79 @@
 //! The commands, each a module of its own.
 
+mod agents;
+mod args;
+mod backup;
+mod bench;
+mod compact;
+mod completions;
+mod confirm;
 mod copy;
 mod exec;
 mod export;
 mod import;
+mod info;
+mod man;
+mod nodes;
+mod projects;
+mod purge;
+mod runs;
+mod stats;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use runledger::{Ledger, Mode, OpenOptions, Result};
 
+use crate::context::Context;
 use crate::outcome::report;
 
 /// What the command line can be asked to do.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Exec(exec::Exec),
+    #[command(subcommand)]
+    Runs(runs::Runs),
+    #[command(subcommand)]
+    Nodes(nodes::Nodes),
+    #[command(subcommand)]
+    Agents(agents::Agents),
+    Projects(projects::Projects),
+    Stats(stats::Stats),
+    Info(info::Info),
+    Verify(verify::Verify),
+    Compact(compact::Compact),
+    Backup(backup::Backup),
     Export(export::Export),
     Import(import::Import),
     Copy(copy::Copy),
+    Purge(purge::Purge),
+    Bench(bench::Bench),
+    Exec(exec::Exec),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Command {
-    pub(crate) fn run(self) -> ExitCode {
-        match self {
-            Command::Exec(exec) => exec.run(),
-            Command::Export(export) => report(export.run()),
-            Command::Import(import) => report(import.run()),
-            Command::Copy(copy) => report(copy.run()),
-        }
+    pub(crate) fn run(self, cx: &Context) -> ExitCode {
+        let done = match self {
+            // Its status is the contract's own.
+            Command::Exec(exec) => return exec.run(cx),
+            Command::Runs(runs) => runs.run(cx),
+            Command::Nodes(nodes) => nodes.run(cx),
+            Command::Agents(agents) => agents.run(cx),
+            Command::Projects(projects) => projects.run(cx),
+            Command::Stats(stats) => stats.run(cx),
+            Command::Info(info) => info.run(cx),
+            Command::Verify(verify) => verify.run(cx),
+            Command::Compact(compact) => compact.run(cx),
+            Command::Backup(backup) => backup.run(cx),
+            Command::Export(export) => export.run(cx),
+            Command::Import(import) => import.run(cx),
+            Command::Copy(copy) => copy.run(cx),
+            Command::Purge(purge) => purge.run(cx),
+            Command::Bench(bench) => bench.run(cx),
+            Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(),
+        };
+        report(cx.error_form(), done)
     }
-}
-
-/// Opens a store to read it all. Unless its address says so, a store that is not there is not created: an empty answer to
-/// a mistyped path would pass for an empty store.
-fn open_source(url: &str) -> Result<Ledger> {
-    // A store in memory is always a new one.
-    let mode = if url.starts_with("memory:") { Mode::Create } else { Mode::Existing };
-    runledger::open_with(url, OpenOptions::new().with_mode(mode))
-}
-
-/// Works with a store and closes it, however the work ended.
-fn closing<T>(ledger: &Ledger, work: impl FnOnce(&Ledger) -> Result<T>) -> Result<T> {
-    let done = work(ledger);
-    let closed = ledger.close();
-    done.and_then(|value| closed.map(|()| value))
 }
