@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use hdrhistogram::Histogram;
+use runledger_page::{Bar, Bars, Frame, escape, number};
 use serde::Serialize;
 
 use crate::Result;
@@ -137,25 +138,6 @@ impl Row {
     }
 }
 
-/// A number with about three digits that say something.
-fn number(value: f64) -> String {
-    if value.abs() >= 1000.0 {
-        let mut digits = format!("{value:.0}");
-        let mut place = digits.len() as i32 - 3;
-        while place > i32::from(digits.starts_with('-')) {
-            digits.insert(place as usize, ',');
-            place -= 3;
-        }
-        digits
-    } else if value.abs() >= 100.0 {
-        format!("{value:.0}")
-    } else if value.abs() >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
-}
-
 const HEADS: [&str; 9] = ["of", "what", "median", "spread", "to", "ratio", "processor µs", "p50 / p99 / p99.9 µs", "goal"];
 
 impl Report {
@@ -219,88 +201,58 @@ impl Report {
     /// # Errors
     /// None: writing to a text does not fail.
     pub fn page(&self) -> Result<String> {
-        let mut out = String::from(PAGE_HEAD);
-        writeln!(out, "<h1>What runledger costs</h1>\n<dl>")?;
+        let mut body = String::from("<main class=\"page\">\n<h1>What runledger costs</h1>\n<dl>");
         for (name, value) in &self.setting {
-            writeln!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value))?;
+            writeln!(body, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value))?;
         }
-        writeln!(out, "</dl>")?;
+        writeln!(body, "</dl>")?;
         for section in self.sections() {
-            writeln!(out, "<h2>{}</h2>", escape(section))?;
+            writeln!(body, "<h2>{}</h2>", escape(section))?;
             let rows: Vec<&Row> = self.of(section).collect();
             let mut units: Vec<&str> = rows.iter().map(|row| row.unit.as_str()).collect();
             units.sort_unstable();
             units.dedup();
             for unit in units {
-                bars(&mut out, &rows.iter().filter(|row| row.unit == unit).copied().collect::<Vec<_>>())?;
+                body.push_str(&bars(section, unit, &rows));
             }
-            write!(out, "<table><tr>")?;
-            HEADS.iter().try_for_each(|head| write!(out, "<th>{head}</th>"))?;
+            write!(body, "<table><thead><tr>")?;
+            HEADS.iter().try_for_each(|head| write!(body, "<th scope=\"col\">{head}</th>"))?;
+            write!(body, "</tr></thead><tbody>")?;
             for row in &rows {
-                write!(out, "</tr>\n<tr>")?;
-                row.cells().iter().try_for_each(|cell| write!(out, "<td>{}</td>", escape(cell)))?;
+                write!(body, "\n<tr>")?;
+                row.cells().iter().try_for_each(|cell| write!(body, "<td>{}</td>", escape(cell)))?;
+                write!(body, "</tr>")?;
             }
-            writeln!(out, "</tr></table>")?;
+            writeln!(body, "</tbody></table>")?;
         }
-        out.push_str("</main></body></html>\n");
-        Ok(out)
+        body.push_str("</main>\n");
+        let mut page = Frame { title: "What runledger costs", styles: &[STYLE], scripts: &[] }.begin(Vec::new())?;
+        page.markup(&body)?;
+        Ok(String::from_utf8(page.end()?)?)
     }
 }
 
-/// Bars of figures that have one unit.
-fn bars(out: &mut String, rows: &[&Row]) -> Result<()> {
-    const ROW: usize = 22;
-    const LABELS: f64 = 330.0;
-    const BARS: f64 = 430.0;
-    let most = rows.iter().map(|row| row.figure.high).fold(f64::MIN_POSITIVE, f64::max);
-    let x = |value: f64| LABELS + value.max(0.0) / most * BARS;
-    let height = rows.len() * ROW + 8;
-    writeln!(out, "<svg viewBox=\"0 0 880 {height}\" role=\"img\">")?;
-    for (place, row) in rows.iter().enumerate() {
-        let top = place * ROW + 4;
-        let (middle, text) = (top + ROW / 2 - 2, top + ROW / 2 + 2);
-        let Summary { median, low, high } = row.figure;
-        let label = escape(&format!("{} · {}", row.subject, row.what));
-        writeln!(out, "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{label}</text>", LABELS - 8.0)?;
-        writeln!(
-            out,
-            "<rect class=\"bar {}\" x=\"{LABELS}\" y=\"{top}\" width=\"{:.1}\" height=\"{}\"/>",
-            escape(&row.subject),
-            x(median) - LABELS,
-            ROW - 5
-        )?;
-        writeln!(out, "<path class=\"spread\" d=\"M{:.1} {middle}H{:.1}\"/>", x(low), x(high))?;
-        writeln!(out, "<text x=\"{:.1}\" y=\"{text}\">{} {}</text>", x(high) + 6.0, number(median), escape(&row.unit))?;
-    }
-    Ok(writeln!(out, "</svg>")?)
+/// Bars of the figures that have one unit.
+fn bars(section: &str, unit: &str, rows: &[&Row]) -> String {
+    let rows: Vec<(&Row, String)> =
+        rows.iter().filter(|row| row.unit == unit).map(|row| (*row, format!("{} · {}", row.subject, row.what))).collect();
+    let bars = rows.iter().map(|(row, label)| Bar {
+        subject: &row.subject,
+        label,
+        value: row.figure.median,
+        spread: Some((row.figure.low, row.figure.high)),
+    });
+    Bars { title: section, unit, bars: bars.collect() }.svg()
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-const PAGE_HEAD: &str = r#"<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>What runledger costs</title>
-<style>
-:root { color-scheme: light dark; --paper: #fff; --ink: #1c1e21; --faint: #667; --line: #ddd; --sqlite: #3b76c4; --redb: #c4533b; --memory: #3f9661; --floor: #9aa0a8; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #16181b; --ink: #e6e6e6; --faint: #99a; --line: #33363b; --sqlite: #6ea3e8; --redb: #e8836e; --memory: #6cc48e; --floor: #71767d; }
-}
-body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 0; }
-main { max-width: 1100px; margin: 0 auto; padding: 1.5rem; }
-h2 { margin: 2.5rem 0 .5rem; border-bottom: 1px solid var(--line); }
-dl { display: grid; grid-template-columns: max-content auto; gap: 0 1rem; color: var(--faint); }
-dd { margin: 0; }
-svg { width: 100%; max-width: 880px; font-size: 12px; }
-svg text { fill: var(--ink); }
-.bar { fill: var(--floor); }
-.bar.sqlite { fill: var(--sqlite); } .bar.redb { fill: var(--redb); } .bar.memory { fill: var(--memory); }
-.spread { stroke: var(--ink); stroke-width: 1.5; opacity: .55; }
+/// What this page has beside what all pages have.
+const STYLE: &str = "
+h2 { margin: 2.5rem 0 .75rem; padding-bottom: .25rem; border-bottom: 1px solid var(--line); }
+dl { display: grid; grid-template-columns: max-content auto; gap: 0 1rem; color: var(--soft); }
+svg { max-width: 860px; margin-bottom: 1rem; }
 table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto; }
-td, th { text-align: left; padding: .15rem .6rem .15rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; font-variant-numeric: tabular-nums; }
-</style></head><body><main>
-"#;
+td, th { text-align: left; padding: .15rem .75rem .15rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+";
 
 #[cfg(test)]
 mod tests {
@@ -327,11 +279,5 @@ mod tests {
         let page = report().page()?;
         assert!(page.contains("sqlite · a &lt; b") && page.contains("<svg"), "{page}");
         Ok(())
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let written: Vec<String> = [1_234_567.0, -12_345.0, 999.4, 12.34, 0.055].into_iter().map(number).collect();
-        assert_eq!(written, ["1,234,567", "-12,345", "999", "12.3", "0.06"]);
     }
 }
