@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{program, root, run, run_command};
 use crate::metadata::Metadata;
-use crate::{Result, msrv, peers, tools};
+use crate::{Result, browser, msrv, peers, tools};
 
 /// The facade: whose features and examples are tried one by one.
 const FACADE: &str = "runledger";
@@ -22,6 +22,7 @@ pub(crate) fn check() -> Result<()> {
     dependencies()?;
     peers::check(&metadata)?;
     examples(&metadata)?;
+    browser::check(&metadata)?;
     run("cargo test --locked --workspace --all-features --doc")?;
     run("cargo nextest run --locked --workspace --all-features")
 }

@@ -1,5 +1,6 @@
 //! The tasks of this workspace: `cargo xtask` lists them.
 
+mod browser;
 mod check;
 mod command;
 mod metadata;
@@ -22,6 +23,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "ci", does: "install-tools, then check: the one command for a fresh machine", run: ci },
     Task { name: "check", does: "verify all that CI verifies; writes nothing but build output", run: check::check },
+    Task { name: "browser", does: "only the tests of the command line's pages, in a browser", run: browser::task },
     Task { name: "docs", does: "write the parts of the documents that are made from the code", run: check::docs },
     Task { name: "long", does: "the long runs: kills, random sequences and faults with many seeds", run: check::long },
     Task { name: "fix", does: "format, and mend what clippy can mend", run: check::fix },

@@ -1,7 +1,7 @@
 //! The tools that check uses beside those that come with Rust.
 
-use crate::Result;
 use crate::command::{output, program, run};
+use crate::{Result, browser};
 
 /// Whether cargo has the subcommand `name`.
 pub(crate) fn is_there(name: &str) -> bool {
@@ -17,5 +17,11 @@ pub(crate) fn install() -> Result<()> {
     {
         println!("\ngoing on without cargo-deny: {why}");
     }
-    Ok(())
+    browser::install()
+}
+
+/// Installs Debian packages, which takes root.
+pub(crate) fn apt_install(packages: &[&str]) -> Result<()> {
+    run("apt-get update --quiet")?;
+    run(&format!("apt-get install --quiet --yes --no-install-recommends {}", packages.join(" ")))
 }

@@ -7,7 +7,9 @@ mod interrupt;
 mod lines;
 mod outcome;
 mod progress;
+mod report;
 mod screen;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -7,4 +7,4 @@ mod text;
 
 pub use chart::{Bar, Bars, Lines, Scale, Series};
 pub use frame::{Frame, Page};
-pub use text::{bytes, escape, number};
+pub use text::{escape, number};

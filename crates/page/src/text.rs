@@ -37,18 +37,6 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A number of bytes, in the unit that suits it.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,11 +50,5 @@ mod tests {
     fn numbers_are_short() {
         let written: Vec<String> = [1_234_567.0, -12_345.0, 999.4, 12.34, 0.055, 0.0].into_iter().map(number).collect();
         assert_eq!(written, ["1,234,567", "-12,345", "999", "12.3", "0.06", "0"]);
-    }
-
-    #[test]
-    fn bytes_have_the_unit_that_suits_them() {
-        let written: Vec<String> = [0, 1023, 1024, 1_572_864, u64::MAX].into_iter().map(bytes).collect();
-        assert_eq!(written, ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "16777216.0 TiB"]);
     }
 }

@@ -16,6 +16,7 @@ mod man;
 mod nodes;
 mod projects;
 mod purge;
+mod report;
 mod runs;
 mod stats;
 mod verify;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Copy(copy::Copy),
     Purge(purge::Purge),
     Bench(bench::Bench),
+    Report(report::Report),
     Exec(exec::Exec),
     Completions(completions::Completions),
     Man(man::Man),
@@ -71,6 +73,7 @@ impl Command {
             Command::Copy(copy) => copy.run(cx),
             Command::Purge(purge) => purge.run(cx),
             Command::Bench(bench) => bench.run(cx),
+            Command::Report(report) => report.run(cx),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
         };
