@@ -97,7 +97,7 @@ impl Lines<'_> {
         const HEIGHT: usize = 260;
         const TOP: f64 = 14.0;
         const BOTTOM: f64 = 226.0;
-        const LEFT: f64 = 12.0;
+        const LEFT: f64 = 18.0;
         const RIGHT: f64 = 96.0;
         let axis = Axis::over(self.scale, self.series.iter().flat_map(|series| series.values.iter().flatten().copied()));
         let y = |value: f64| BOTTOM - axis.place(value) * (BOTTOM - TOP);
@@ -231,7 +231,7 @@ mod tests {
         let bar = |subject, label, value, spread| Bar { subject, label, value, spread };
         let bars = vec![bar("sqlite", "a < b", 50.0, None), bar("x\" onload=\"", "c", 100.0, Some((80.0, 200.0)))];
         let svg = Bars { title: "Rates", unit: "/s", bars }.svg();
-        assert!(svg.contains("aria-label=\"Rates. a &lt; b: 50.0/s; c: 100/s\""), "{svg}");
+        assert!(svg.contains("aria-label=\"Rates. a &lt; b: 50/s; c: 100/s\""), "{svg}");
         assert!(svg.contains("class=\"fill sqlite\" x=\"0\" y=\"20\" width=\"25.00%\""), "{svg}");
         assert!(svg.contains("class=\"fill other\" x=\"0\" y=\"58\" width=\"50.00%\"") && !svg.contains("onload"), "{svg}");
         assert!(svg.contains("x1=\"40.00%\" x2=\"100.00%\""), "{svg}");
@@ -266,7 +266,7 @@ mod tests {
         let series = vec![Series { subject: "memory", values: vec![Some(1.0), None, Some(2.0)] }];
         let places = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
         let lines = Lines { title: "T", unit: "ms", scale: Scale::Linear, places, series };
-        assert!(lines.svg().contains("aria-label=\"T. memory: a: 1.00 ms, c: 2.00 ms.\""), "{}", lines.svg());
+        assert!(lines.svg().contains("aria-label=\"T. memory: a: 1 ms, c: 2 ms.\""), "{}", lines.svg());
         assert_eq!((lines.svg().matches("<circle").count(), lines.svg().matches("class=\"line").count()), (2, 0));
         assert_eq!(lines.legend(), "<ul class=\"legend\"><li class=\"memory\">memory</li></ul>\n");
     }

@@ -28,7 +28,7 @@ pub fn number(value: f64) -> String {
             place -= 3;
         }
         digits
-    } else if value.abs() >= 100.0 || value == 0.0 {
+    } else if value.abs() >= 100.0 || value.fract() == 0.0 {
         format!("{value:.0}")
     } else if value.abs() >= 10.0 {
         format!("{value:.1}")
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let written: Vec<String> = [1_234_567.0, -12_345.0, 999.4, 12.34, 0.055, 0.0].into_iter().map(number).collect();
-        assert_eq!(written, ["1,234,567", "-12,345", "999", "12.3", "0.06", "0"]);
+        let written: Vec<String> = [1_234_567.0, -12_345.0, 999.4, 12.34, 0.055, 0.0, 10.0].into_iter().map(number).collect();
+        assert_eq!(written, ["1,234,567", "-12,345", "999", "12.3", "0.06", "0", "10"]);
     }
 }

@@ -9,8 +9,12 @@ import { chromium } from 'playwright-core';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** Every way in which a page is looked at. */
-export const LOOKS = [['desktop', 1440, 900], ['phone', 390, 844]].flatMap(([device, width, height]) =>
-  ['light', 'dark'].map((colorScheme) => ({ name: `${device}, ${colorScheme}`, device, viewport: { width, height }, colorScheme })));
+export const LOOKS = [
+  ['desktop', 1440, 900],
+  ['phone', 390, 844],
+].flatMap(([device, width, height]) =>
+  ['light', 'dark'].map((colorScheme) => ({ name: `${device}, ${colorScheme}`, device, viewport: { width, height }, colorScheme })),
+);
 
 export function launch() {
   // Chromium has no sandbox for root, as which containers often run.
@@ -50,6 +54,12 @@ export async function assertAccessible(page) {
   await page.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const told = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(' | ')}`);
+  const told = violations.map(
+    ({ id, help, nodes }) =>
+      `${id}: ${help}: ${nodes
+        .slice(0, 3)
+        .map((node) => node.html.slice(0, 200))
+        .join(' | ')}`,
+  );
   assert.deepEqual(told, []);
 }

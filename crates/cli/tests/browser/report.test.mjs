@@ -50,6 +50,10 @@ for (const look of LOOKS) {
       assert.equal(deep.replace(/\s/g, ''), DEEP.replace(/\s/g, ''));
       assert.ok((await lane(page, HUGE).locator('.error').textContent()).includes('␀␛[31m & end'));
       await assertAccessible(page);
+      await page.keyboard.press('Escape');
+      await page.getByRole('link', { name: HUGE }).click();
+      assert.match(await page.getByRole('dialog').textContent(), /the first 1.0 KiB of 4.9 KiB/);
+      await assertAccessible(page);
       await assertHarmless(opened);
       await page.context().close();
     });
@@ -69,10 +73,13 @@ for (const look of LOOKS) {
       await page.getByRole('searchbox', { name: 'Search' }).fill('CARD  fraud-review-0');
       await page.waitForFunction(() => !document.getElementById('count').textContent.startsWith('400'));
       for (const id of await ids(page)) assert.match(id, /^fraud-review-0/);
-      assert.ok(await rows(page).count() > 0);
-      await page.getByRole('link', { name: /^fraud-review/ }).first().click();
+      assert.ok((await rows(page).count()) > 0);
+      await page
+        .getByRole('link', { name: /^fraud-review/ })
+        .first()
+        .click();
       const lanes = await page.locator('.lane.node').count();
-      assert.ok(lanes >= 2 && await page.locator('.lane.agent').count() === 1);
+      assert.ok(lanes >= 2 && (await page.locator('.lane.agent').count()) === 1);
       await page.locator('.lane.agent summary').click();
       await page.locator('.lane.agent .facts').waitFor();
       assert.match(await page.locator('.lane.agent').textContent(), /small-1.*Look at the order/s);
@@ -121,7 +128,11 @@ test('all of it can be done with the keyboard', async () => {
   assert.ok((await page.locator('#sheet-title').textContent()).endsWith(first));
   await page.keyboard.press('Tab');
   assert.equal(await focused(), 'next', 'there is none before the first');
-  const isOpen = () => page.locator('.lane.node details').first().evaluate((details) => details.open);
+  const isOpen = () =>
+    page
+      .locator('.lane.node details')
+      .first()
+      .evaluate((details) => details.open);
   for (let steps = 0; steps < 20 && !(await isOpen()); steps += 1) {
     await page.keyboard.press('Tab');
     if (await page.evaluate(() => document.activeElement.matches('.lane.node summary'))) await page.keyboard.press('Enter');

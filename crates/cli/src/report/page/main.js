@@ -2,8 +2,13 @@
 
 const { store } = data;
 byId('store-address').textContent = visible(store.address);
-byId('store-facts').append(`As of ${clock(now)}`, el('span', { class: 'zone' }, ` ${Intl.DateTimeFormat().resolvedOptions().timeZone ?? 'local time'}`),
-  ` · ${store.engine} · ${size(store.sizeBytes)} · runledger ${store.libraryVersion} · stuck means a lease that ended, or more than ${duration(data.longerThan)} queued or waiting`);
+byId('store-facts').textContent = [
+  `As of ${clock(now)} ${Intl.DateTimeFormat().resolvedOptions().timeZone ?? 'local time'}`,
+  store.engine,
+  size(store.sizeBytes),
+  `runledger ${store.libraryVersion}`,
+  `stuck means a lease that ended, or more than ${duration(data.longerThan)} queued or waiting`,
+].join(' · ');
 
 showFilters();
 showRuns();

@@ -19,17 +19,20 @@ const ORDERS = {
 
 /** All that a search looks at, made when it is first needed. */
 function searchable(run) {
-  run.text ??= [run.id, workflowOf(run), projectOf(run), run.execution?.token, run.error?.text, run.requestedBy?.join(' ')].join('\n').toLowerCase();
+  const texts = () => [run.id, workflowOf(run), projectOf(run), run.execution?.token, run.error?.text, run.requestedBy?.join(' ')];
+  run.text ??= texts().join('\n').toLowerCase();
   return run.text;
 }
 
 const isInProject = (run) => asked.project < 0 || run.project === asked.project;
 
 function matches(run) {
-  return isInProject(run)
-    && (asked.workflow < 0 || run.workflow === asked.workflow)
-    && (asked.only.size === 0 || [...asked.only].some((kind) => isOf(run, kind)))
-    && asked.words.every((word) => searchable(run).includes(word));
+  return (
+    isInProject(run) &&
+    (asked.workflow < 0 || run.workflow === asked.workflow) &&
+    (asked.only.size === 0 || [...asked.only].some((kind) => isOf(run, kind))) &&
+    asked.words.every((word) => searchable(run).includes(word))
+  );
 }
 
 /** Asks for something else, and shows it from its beginning. */
@@ -46,8 +49,9 @@ function showRuns() {
   byId('list').tBodies[0].replaceChildren(...matching.slice(from, from + ROWS).map(row));
   byId('nothing').hidden = matching.length > 0;
   byId('list').hidden = matching.length === 0;
-  byId('count').textContent = matching.length === data.runs.length ? plural(matching.length, 'run') : `${count(matching.length)} of ${plural(data.runs.length, 'run')}`;
-  byId('clear').hidden = matching.length === data.runs.length;
+  const isAll = matching.length === data.runs.length;
+  byId('count').textContent = `${isAll ? '' : `${count(matching.length)} of `}${plural(data.runs.length, 'run')}`;
+  byId('clear').hidden = isAll;
   showTiles();
   showPager(from, last);
 }
@@ -55,13 +59,16 @@ function showRuns() {
 function row(run) {
   const cell = (kind, ...children) => el('td', { role: 'cell', class: kind }, ...children);
   const project = data.projects.length > 1 ? el('span', { class: 'sub' }, name(projectOf(run))) : undefined;
-  return el('tr', { role: 'row', class: run.look ? 'look' : undefined },
+  return el(
+    'tr',
+    { role: 'row', class: run.look ? 'look' : undefined },
     cell('status', pill(run.status)),
     el('th', { role: 'rowheader', scope: 'row', class: 'run' }, el('a', { href: `#run-${run.place}` }, name(run.id)), project),
     cell('workflow', name(workflowOf(run))),
     cell('began', when(run.startedAt), el('span', { class: 'sub' }, ago(run.startedAt))),
     cell('took number', run.status === 'queued' ? '–' : duration(tookOf(run))),
-    cell('note', ...note(run)));
+    cell('note', ...note(run)),
+  );
 }
 
 /** What matters most about a run. */
@@ -82,32 +89,58 @@ function showTiles() {
   const tiles = KINDS.map((kind) => {
     const here = inProject.filter((run) => isOf(run, kind)).length;
     const status = data.statuses.indexOf(kind);
-    const all = kind === STUCK ? here : Math.max(here, counts.reduce((sum, each) => sum + each.byStatus[status], 0));
+    const all =
+      kind === STUCK
+        ? here
+        : Math.max(
+            here,
+            counts.reduce((sum, each) => sum + each.byStatus[status], 0),
+          );
     const toggle = () => {
       if (!asked.only.delete(kind)) asked.only.add(kind);
       ask({});
       byId('tiles').querySelector(`[data-kind=${kind}]`).focus();
     };
-    return el('li', {}, el('button', { type: 'button', class: `card tile ${kind}`, 'data-kind': kind, 'aria-pressed': String(asked.only.has(kind)), onclick: toggle },
-      el('span', { class: 'figure' }, count(all)), el('span', { class: 'label' }, capital(kind)),
-      el('span', { class: 'sub' }, here < all ? `${count(here)} on this page` : kind === STUCK && all > 0 ? 'look here' : '')));
+    const attributes = {
+      type: 'button',
+      class: `card tile ${kind}`,
+      'data-kind': kind,
+      'aria-pressed': String(asked.only.has(kind)),
+      onclick: toggle,
+    };
+    const sub = kind === STUCK && all > 0 ? 'look here' : here < all ? `${count(here)} on this page` : '';
+    return el(
+      'li',
+      {},
+      el(
+        'button',
+        attributes,
+        el('span', { class: 'figure' }, count(all)),
+        el('span', { class: 'label' }, capital(kind)),
+        el('span', { class: 'sub' }, sub),
+      ),
+    );
   });
   byId('tiles').replaceChildren(...tiles);
 }
 
 function showPager(from, last) {
-  const turn = (label, page, isOff) => el('button', { type: 'button', class: 'plain', disabled: isOff, onclick: () => {
+  const go = (page) => {
     asked.page = page;
     showRuns();
     byId('runs').scrollIntoView();
     byId('list').querySelector('a')?.focus({ preventScroll: true });
-  } }, label);
+  };
+  const turn = (label, page, isOff) => el('button', { type: 'button', class: 'plain', disabled: isOff, onclick: () => go(page) }, label);
   const { page } = asked;
   byId('pager').hidden = last === 0;
   byId('pager').replaceChildren(
-    turn('First', 0, page === 0), turn('Previous', page - 1, page === 0),
+    turn('First', 0, page === 0),
+    turn('Previous', page - 1, page === 0),
     el('span', { class: 'soft' }, `${count(from + 1)}–${count(Math.min(from + ROWS, matching.length))} of ${count(matching.length)}`),
-    turn('Next', page + 1, page === last), turn('Last', last, page === last));
+    turn('Next', page + 1, page === last),
+    turn('Last', last, page === last),
+  );
 }
 
 function showFilters() {
@@ -115,7 +148,7 @@ function showFilters() {
   const short = (text) => (text.length > 60 ? `${visible(text).slice(0, 59)}…` : visible(text));
   const places = (names) => names.map((text, place) => [short(text), place]).sort(([one], [other]) => (one < other ? -1 : 1));
   const choice = (id, options, changed) => {
-    byId(id).replaceChildren(...options.map(option));
+    for (const each of options) byId(id).append(option(each));
     byId(id).addEventListener('change', (event) => changed(event.target.value));
   };
   choice('project', [['All projects', -1], ...places(data.projects)], (value) => {
@@ -123,7 +156,11 @@ function showFilters() {
     showWorkflows();
   });
   choice('workflow', [['All workflows', -1], ...places(data.workflows)], (value) => ask({ workflow: Number(value) }));
-  choice('order', Object.entries(ORDERS).map(([value, [label]]) => [label, value]), (order) => ask({ order }));
+  choice(
+    'order',
+    Object.entries(ORDERS).map(([value, [label]]) => [label, value]),
+    (order) => ask({ order }),
+  );
   byId('project-label').hidden = data.projects.length < 2;
   let pause;
   byId('search').addEventListener('input', (event) => {
@@ -131,7 +168,12 @@ function showFilters() {
     pause = setTimeout(() => ask({ words: event.target.value.toLowerCase().split(/\s+/).filter(Boolean) }), 60);
   });
   byId('clear').addEventListener('click', () => {
-    for (const [id, value] of [['search', ''], ['project', -1], ['workflow', -1]]) byId(id).value = value;
+    for (const [id, value] of [
+      ['search', ''],
+      ['project', -1],
+      ['workflow', -1],
+    ])
+      byId(id).value = value;
     ask({ words: [], only: new Set(), project: -1, workflow: -1 });
     showWorkflows();
     byId('search').focus();

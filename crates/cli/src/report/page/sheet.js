@@ -1,8 +1,17 @@
 // The sheet of one run: its facts, its timeline, its texts.
 
-const moment = (us) => (us === undefined ? undefined : [when(us, { title: clock(us, true) }), el('span', { class: 'soft' }, ` · ${ago(us)}`)]);
+function moment(us) {
+  return us === undefined ? undefined : [when(us, { title: clock(us, true) }), el('span', { class: 'soft' }, ` · ${ago(us)}`)];
+}
+
 const named = ([type, id]) => [name(type), ' ', name(id)];
-const ownerFacts = (execution) => (execution ? [['Owner', name(execution.token)], ['Lease ends', moment(execution.leaseEnd)]] : []);
+const ownerFacts = (execution) =>
+  execution
+    ? [
+        ['Owner', name(execution.token)],
+        ['Lease ends', moment(execution.leaseEnd)],
+      ]
+    : [];
 
 function facts(pairs) {
   const given = pairs.filter(([, value]) => value !== undefined);
@@ -17,7 +26,7 @@ function laidOut(json) {
     const character = json[at];
     if (isText) {
       out += character;
-      if (character === '\\') out += json[at += 1];
+      if (character === '\\') out += json[(at += 1)];
       else if (character === '"') isText = false;
     } else if (character === '"') {
       isText = true;
@@ -41,20 +50,22 @@ function laidOut(json) {
   return out;
 }
 
-const LABELS = { input: 'Input', output: 'Output', source: 'Source', prompt: 'Prompt', usage: 'Usage', trace: 'Trace', diagnostics: 'Diagnostics' };
-
 /** A text as it is, or its beginning. */
 function block(label, { text, bytes }, isJson, kind = '') {
-  const isWhole = new TextEncoder().encode(text).length === bytes;
-  const note = isWhole ? size(bytes) : `the first ${size(new TextEncoder().encode(text).length)} of ${size(bytes)}`;
+  const held = new TextEncoder().encode(text).length;
+  const isWhole = held === bytes;
+  const note = isWhole ? size(bytes) : `the first ${size(held)} of ${size(bytes)}`;
   const shown = visible(isJson && isWhole ? laidOut(text) : text);
-  return el('figure', { class: `text ${kind}` },
+  return el(
+    'figure',
+    { class: `text ${kind}` },
     el('figcaption', {}, el('span', {}, label), el('span', { class: 'soft' }, note)),
-    el('pre', { tabindex: '0', role: 'group', 'aria-label': label }, el('bdi', {}, isWhole ? shown : `${shown}…`)));
+    el('pre', { tabindex: '0', role: 'group', 'aria-label': label }, el('bdi', {}, isWhole ? shown : `${shown}…`)),
+  );
 }
 
 function texts({ error, large = [] }) {
-  const blocks = large.map(([slot, cut]) => block(LABELS[slot], cut, slot !== 'prompt'));
+  const blocks = large.map(([slot, cut]) => block(capital(slot), cut, slot !== 'prompt'));
   return error ? [block('Error', error, false, 'error'), ...blocks] : blocks;
 }
 
@@ -66,23 +77,30 @@ function showSheet(run) {
     details.lacksPayloads ? 'Payloads and prompts of this run, or some of them, were left out of this page.' : undefined,
   ].filter(Boolean);
   const nodes = details.nodes.length;
-  byId('sheet-body').replaceChildren(...[
-    run.stuck ? el('p', { class: 'warning' }, lookOf(run.stuck)) : undefined,
-    run.agentStuck ? el('p', { class: 'warning' }, lookOf(run.agentStuck, 'agent run ')) : undefined,
-    facts([
-      ['Workflow', name(workflowOf(run))], ['Project', name(projectOf(run))], ['Attempt', count(run.attempt)],
-      ['Queued', moment(run.queuedAt)], ['Started', run.status === 'queued' ? undefined : moment(run.startedAt)],
-      ['Waiting since', moment(run.waitingSince)], ['Finished', moment(run.finishedAt)],
-      ['Took', run.status === 'queued' ? undefined : openFor(run.startedAt, run.finishedAt)],
-      ...ownerFacts(run.execution), ['Requested by', run.requestedBy && named(run.requestedBy)],
-    ]),
-    ...texts({ error: details.error }),
-    el('h3', {}, 'Timeline'),
-    el('p', { class: 'soft' }, nodes === 0 ? 'It has no node runs.' : `${plural(nodes, 'node run')}; each opens.`),
-    timeline(run, details),
-    ...texts({ large: details.large }),
-    ...left.map((text) => el('p', { class: 'soft' }, text)),
-  ].filter(Boolean));
+  byId('sheet-body').replaceChildren(
+    ...[
+      run.stuck ? el('p', { class: 'warning' }, lookOf(run.stuck)) : undefined,
+      run.agentStuck ? el('p', { class: 'warning' }, lookOf(run.agentStuck, 'agent run ')) : undefined,
+      facts([
+        ['Workflow', name(workflowOf(run))],
+        ['Project', name(projectOf(run))],
+        ['Attempt', count(run.attempt)],
+        ['Queued', moment(run.queuedAt)],
+        ['Started', run.status === 'queued' ? undefined : moment(run.startedAt)],
+        ['Waiting since', moment(run.waitingSince)],
+        ['Finished', moment(run.finishedAt)],
+        ['Took', run.status === 'queued' ? undefined : openFor(run.startedAt, run.finishedAt)],
+        ...ownerFacts(run.execution),
+        ['Requested by', run.requestedBy && named(run.requestedBy)],
+      ]),
+      ...texts({ error: details.error }),
+      el('h3', {}, 'Timeline'),
+      el('p', { class: 'soft' }, nodes === 0 ? 'It has no node runs.' : `${plural(nodes, 'node run')}; each opens.`),
+      timeline(run, details),
+      ...texts({ large: details.large }),
+      ...left.map((text) => el('p', { class: 'soft' }, text)),
+    ].filter(Boolean),
+  );
   const at = matching.indexOf(run);
   byId('previous').disabled = at <= 0;
   byId('next').disabled = at < 0 || at === matching.length - 1;
@@ -110,7 +128,9 @@ function prepareSheet() {
   byId('previous').addEventListener('click', () => step(-1));
   byId('next').addEventListener('click', () => step(1));
   byId('close').addEventListener('click', () => byId('sheet').close());
-  byId('sheet').addEventListener('click', (event) => { if (event.target === byId('sheet')) byId('sheet').close(); });
+  byId('sheet').addEventListener('click', (event) => {
+    if (event.target === byId('sheet')) byId('sheet').close();
+  });
   byId('sheet').addEventListener('close', () => {
     if (shownRun()) history.replaceState(null, '', location.href.split('#')[0]);
   });

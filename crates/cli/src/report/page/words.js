@@ -20,14 +20,19 @@ const byId = (id) => document.getElementById(id);
 function visible(text) {
   const picture = (character) => String.fromCodePoint(character === '\x7f' ? 0x2421 : 0x2400 + character.charCodeAt(0));
   // Overrides of the direction would show the rest in a false order.
-  const turned = text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (character) => `⟨U+${character.charCodeAt(0).toString(16).toUpperCase()}⟩`);
+  const code = (character) => `⟨U+${character.charCodeAt(0).toString(16).toUpperCase()}⟩`;
+  const turned = text.replace(/[\u202a-\u202e\u2066-\u2069]/g, code);
   return turned.replace(/[\0-\x08\x0b-\x1f\x7f]/g, picture);
 }
 
 /** An identifier, set apart from the direction of what stands around it. */
 function name(text, attributes = {}) {
   const shown = visible(text).replace(/[\t\n]/g, (character) => (character === '\t' ? '␉' : '␊'));
-  return el('bdi', attributes, shown.replace(/^ +| +$/g, (spaces) => '␠'.repeat(spaces.length)));
+  return el(
+    'bdi',
+    attributes,
+    shown.replace(/^ +| +$/g, (spaces) => '␠'.repeat(spaces.length)),
+  );
 }
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
@@ -56,7 +61,15 @@ function clock(us, withMilliseconds = false) {
   return withMilliseconds ? `${day} ${time}.${String(date.getMilliseconds()).padStart(3, '0')}` : `${day} ${time}`;
 }
 
-const UNITS = [['y', 31_557_600e6], ['d', 86_400e6], ['h', 3_600e6], ['min', 60e6], ['s', 1e6], ['ms', 1e3], ['µs', 1]];
+const UNITS = [
+  ['y', 31_557_600e6],
+  ['d', 86_400e6],
+  ['h', 3_600e6],
+  ['min', 60e6],
+  ['s', 1e6],
+  ['ms', 1e3],
+  ['µs', 1],
+];
 
 /** A length of time with the two largest units that say something. */
 function duration(us) {
