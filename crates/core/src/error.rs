@@ -293,6 +293,15 @@ impl Error {
 }
 
 impl Details {
+    /// The object of the JSON form, with what applies.
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::with_capacity(96);
+        let mut object = Object::new(&mut out);
+        self.write(&mut object);
+        object.end();
+        crate::json::write::into_string(out)
+    }
+
     fn write(&self, object: &mut Object<'_>) {
         let mut text = |name: &str, value: Option<&str>| {
             if let Some(value) = value {

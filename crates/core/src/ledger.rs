@@ -78,11 +78,18 @@ impl Ledger {
 
     /// Carries out a request of the JSON form and answers the line `{"ok": …}` or `{"error": …}`.
     pub fn call_json(&self, request: impl AsRef<[u8]>) -> String {
-        let answer = self.0.gate.enter().and_then(|backend| {
-            let request = Request::from_json(request.as_ref(), &self.0.limits)?;
-            self.carry_out(&backend, request)
-        });
-        answer_to_json(&answer)
+        answer_to_json(&self.call(None, request.as_ref()))
+    }
+
+    /// Carries out a request of the JSON form. Where `op` is given the request need not name its operation; one that it
+    /// names must be the same.
+    ///
+    /// # Errors
+    /// Those of [`Request::from_json_as`], and those of the operation.
+    pub fn call(&self, op: Option<&str>, request: &[u8]) -> Result<Answer> {
+        let backend = self.0.gate.enter()?;
+        let request = Request::from_json_as(op, request, &self.0.limits)?;
+        self.carry_out(&backend, request)
     }
 
     fn carry_out(&self, backend: &Pass<'_>, request: Request) -> Result<Answer> {

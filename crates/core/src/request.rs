@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::json::read::{Fields, elements, wrong_kind};
-use crate::json::scan::Kind;
+use crate::json::scan::{Kind, Raw};
 use crate::json::write::{self, Object};
 use crate::{Answer, Code, Command, Error, Limits, MAX_BATCH, MAX_REQUEST_BYTES, Query, Result};
 
@@ -34,12 +34,29 @@ impl Request {
     /// # Errors
     /// `invalid_input`, naming the field, or `too_large`.
     pub fn from_json(json: &[u8], limits: &Limits) -> Result<Request> {
+        Request::from_json_as(None, json, limits)
+    }
+
+    /// As [`Request::from_json`], of a request that need not name its operation where `op` does.
+    ///
+    /// # Errors
+    /// As [`Request::from_json`]; `invalid_input` at `op` when both name one, and not the same.
+    pub fn from_json_as(op: Option<&str>, json: &[u8], limits: &Limits) -> Result<Request> {
         if json.len() > MAX_REQUEST_BYTES {
             return Err(Error::too_large("request", json.len(), MAX_REQUEST_BYTES));
         }
         let text = std::str::from_utf8(json).map_err(|_| Error::new(Code::InvalidInput, "not JSON: not well-formed UTF-8"))?;
         let mut fields = Fields::of_text(text)?;
-        let op = take_op(&mut fields)?;
+        let op = match (op, fields.take("op")) {
+            (Some(op), None) => Cow::Borrowed(op),
+            (given, named) => {
+                let named = op_of(named)?;
+                if given.is_some_and(|given| given != named) {
+                    return Err(Error::invalid("op", "the call and the request name different operations"));
+                }
+                named
+            }
+        };
         if op == BATCH {
             return read_batch(fields, limits).map(Request::Batch);
         }
@@ -94,8 +111,8 @@ impl Request {
     }
 }
 
-fn take_op<'a>(fields: &mut Fields<'a>) -> Result<Cow<'a, str>> {
-    let raw = fields.take("op").ok_or_else(|| Error::invalid("op", "is required"))?;
+fn op_of(raw: Option<Raw<'_>>) -> Result<Cow<'_, str>> {
+    let raw = raw.ok_or_else(|| Error::invalid("op", "is required"))?;
     raw.as_text().ok_or_else(|| wrong_kind("op", "a string", &raw))
 }
 
@@ -115,12 +132,12 @@ fn read_batch(mut fields: Fields<'_>, limits: &Limits) -> Result<Vec<Command>> {
     commands.iter().enumerate().map(read).collect()
 }
 
-fn read_batched(raw: &crate::json::scan::Raw<'_>, limits: &Limits) -> Result<Command> {
+fn read_batched(raw: &Raw<'_>, limits: &Limits) -> Result<Command> {
     if raw.kind != Kind::Object {
         return Err(Error::invalid("commands", "a command is an object"));
     }
     let mut fields = Fields::of_text(raw.text)?;
-    let op = take_op(&mut fields)?;
+    let op = op_of(fields.take("op"))?;
     let no_command = || Error::invalid("op", "a batch holds commands, and there is none of this name");
     let command = Command::read(&op, &mut fields).ok_or_else(no_command)??;
     fields.finish()?;
