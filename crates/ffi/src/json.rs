@@ -209,7 +209,9 @@ mod tests {
     use super::*;
 
     fn json() -> Json {
-        Json::new(r#"{"runs":[{"id":"a\u0000\"b","n":-7,"t":"2026-03-01T09:30:00.000001Z","ok":true},{"x":{}}],"a/b":{"~":[ 1, 2 ]},"k":1,"k":2}"#)
+        Json::new(
+            r#"{"runs":[{"id":"a\u0000\"b","n":-7,"t":"2026-03-01T09:30:00.000001Z","ok":true},{"x":{}}],"a/b":{"~":[ 1, 2 ]},"k":1,"k":2}"#,
+        )
     }
 
     fn code<T: fmt::Debug>(result: Result<T>) -> Code {

@@ -48,7 +48,12 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// it. When this returns the function that was replaced is not called any more, so what its `user` points to can be freed.
 /// There is one log for the whole process.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn runledger_set_log(log: runledger_log_fn, user: *mut c_void, max_level: i32, err: *mut *mut runledger_error) -> i32 {
+pub unsafe extern "C" fn runledger_set_log(
+    log: runledger_log_fn,
+    user: *mut c_void,
+    max_level: i32,
+    err: *mut *mut runledger_error,
+) -> i32 {
     let body = || {
         if log.is_some() && !(RUNLEDGER_LOG_ERROR..=RUNLEDGER_LOG_TRACE).contains(&max_level) {
             return Err(Error::invalid("max_level", "not one of RUNLEDGER_LOG_ERROR to RUNLEDGER_LOG_TRACE"));
