@@ -389,6 +389,13 @@ int32_t runledger_set_log(runledger_log_fn log,
                           runledger_error **err);
 
 /*
+ The answer with every payload replaced by its place in the text of `doc`, as [offset, length] in bytes: a JSON reader that
+ is given this reads the records without their payloads, which may be large, and takes those as they are when they are
+ wanted. It is a doc of its own, to be freed; for NULL it is NULL.
+ */
+runledger_doc *runledger_doc_outline(const runledger_doc *doc);
+
+/*
  Begins a request of an operation, such as "runs.queue".
  */
 int32_t runledger_request_new(const char *op, runledger_request **out, runledger_error **err);

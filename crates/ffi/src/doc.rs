@@ -16,6 +16,11 @@ impl runledger_doc {
     pub(crate) fn give(json: &str) -> *mut runledger_doc {
         give(runledger_doc(Json::new(json)))
     }
+
+    /// The whole answer.
+    pub(crate) fn text(&self) -> &str {
+        self.0.text().as_str()
+    }
 }
 
 /// The whole answer as JSON text. It lives until the doc is freed; for NULL it is "null". `len` may be NULL.
