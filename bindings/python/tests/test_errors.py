@@ -1,0 +1,72 @@
+"""Exceptions are the codes of the contract."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+import runledger
+from helpers import T0, at, start, start_node
+from runledger._errors import ERRORS
+from runledger._native import ffi, lib
+
+
+def test_every_code_has_its_class_in_camel_case() -> None:
+    names = [ffi.string(lib.runledger_status_name(number)).decode() for number in range(1, len(ERRORS) + 1)]
+    assert set(names) == set(ERRORS)
+    assert ffi.string(lib.runledger_status_name(len(ERRORS) + 1)) == b"unknown"
+    for name, error in ERRORS.items():
+        assert error.__name__ == "".join(word.capitalize() for word in name.split("_")).replace("NotALedger", "NotALedger")
+        assert getattr(runledger, error.__name__) is error and issubclass(error, runledger.RunledgerError)
+
+
+def test_errors_are_those_that_python_has_for_the_same() -> None:
+    assert issubclass(runledger.NotFound, LookupError)
+    assert issubclass(runledger.InvalidInput, ValueError) and issubclass(runledger.TooLarge, ValueError)
+    assert issubclass(runledger.Unsupported, NotImplementedError)
+
+
+def test_a_refusal_has_its_facts_as_data(ledger: runledger.Ledger) -> None:
+    with pytest.raises(LookupError) as refused:
+        ledger.runs.finish("shop", "none", status="succeeded")
+    error = refused.value
+    assert isinstance(error, runledger.NotFound)
+    assert (error.code, error.retryable, error.details) == ("not_found", False, {"entity": "run", "projectId": "shop", "id": "none"})
+    assert "none" in str(error) and "shop" in error.message
+    assert json.loads(error.to_json()) == {"code": "not_found", "message": str(error), "retryable": False, "details": error.details}
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.message, again.details, again.retryable) == (type(error), str(error), error.details, False)
+
+
+def test_refusals_of_every_kind(ledger: runledger.Ledger) -> None:
+    owner = runledger.Execution("tok", at(60))
+    start(ledger, execution=owner)
+    with pytest.raises(runledger.AlreadyExists):
+        start(ledger)
+    with pytest.raises(runledger.StaleToken):
+        ledger.runs.finish("shop", "r1", status="succeeded", execution_token="other")
+    with pytest.raises(runledger.InvalidTransition) as refused:
+        ledger.runs.resume("shop", "r1")
+    assert refused.value.details["status"] == "running"
+    with pytest.raises(runledger.LeaseActive):
+        ledger.runs.reclaim("shop", "r1", execution=runledger.Execution("new", at(99)), lease_expired_by=T0)
+    with pytest.raises(runledger.WorkflowMismatch):
+        start_node(ledger, workflow_id="other", execution_token="tok")
+    start_node(ledger, node_type="task", execution_token="tok")
+    with pytest.raises(runledger.NotAgentNode):
+        ledger.agents.create("shop", "n1", agent_id="a", prompt="")
+
+
+def test_an_error_never_holds_a_payload(ledger: runledger.Ledger) -> None:
+    start(ledger, input={"secret": "s3cr3t"})
+    with pytest.raises(runledger.AlreadyExists) as refused:
+        start(ledger, input={"secret": "s3cr3t"})
+    assert "s3cr3t" not in refused.value.to_json() and "UNIQUE" not in str(refused.value)
+
+
+def test_a_store_of_a_server_is_unsupported_and_its_password_not_repeated() -> None:
+    with pytest.raises(runledger.RunledgerError) as refused:
+        runledger.open("postgres://user:s3cr3t@127.0.0.1:1/db?busy_timeout_ms=1")
+    assert "s3cr3t" not in refused.value.to_json()
