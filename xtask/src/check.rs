@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{program, root, run, run_command};
 use crate::metadata::Metadata;
-use crate::{Result, browser, msrv, peers, tools};
+use crate::{Result, browser, msrv, peers, python, tools};
 
 /// The facade: whose features and examples are tried one by one.
 const FACADE: &str = "runledger";
@@ -23,8 +23,10 @@ pub(crate) fn check() -> Result<()> {
     peers::check(&metadata)?;
     examples(&metadata)?;
     browser::check(&metadata)?;
+    let python = python::check(&metadata)?;
     run("cargo test --locked --workspace --all-features --doc")?;
-    run("cargo nextest run --locked --workspace --all-features")
+    let tests = "cargo nextest run --locked --workspace --all-features";
+    run_command(tests, program(tests).env(python::PYTHON, python))
 }
 
 /// A feature that works only beside another one is found by building it alone.

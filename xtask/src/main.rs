@@ -6,6 +6,7 @@ mod command;
 mod metadata;
 mod msrv;
 mod peers;
+mod python;
 mod tools;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ const TASKS: &[Task] = &[
     Task { name: "browser", does: "only the tests of the command line's pages, in a browser", run: browser::task },
     Task { name: "docs", does: "write the parts of the documents that are made from the code", run: check::docs },
     Task { name: "long", does: "the long runs: kills, random sequences and faults with many seeds", run: check::long },
+    Task { name: "python", does: "build the wheel, install it in a fresh environment under target/, and test it there", run: python_alone },
     Task { name: "fix", does: "format, and mend what clippy can mend", run: check::fix },
     Task { name: "install-tools", does: "install the tools that check uses and this machine lacks", run: tools::install },
 ];
@@ -33,6 +35,13 @@ const TASKS: &[Task] = &[
 fn ci() -> Result<()> {
     tools::install()?;
     check::check()
+}
+
+/// With the conformance suite over it.
+fn python_alone() -> Result<()> {
+    let python = python::check(&metadata::Metadata::read()?)?;
+    let suite = "cargo nextest run --locked --package runledger-python-conformance";
+    command::run_command(suite, command::program(suite).env(python::PYTHON, python))
 }
 
 fn bench(arguments: &[String]) -> ExitCode {

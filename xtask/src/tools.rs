@@ -9,6 +9,7 @@ pub(crate) fn is_there(name: &str) -> bool {
 }
 
 pub(crate) fn install() -> Result<()> {
+    crate::python::install()?;
     if !is_there("nextest") {
         run("cargo install cargo-nextest --locked")?;
     }

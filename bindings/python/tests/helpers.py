@@ -17,10 +17,11 @@ def at(seconds: float) -> datetime:
 
 def start(ledger: runledger.Ledger, id: str = "r1", **fields: Any) -> runledger.Run:
     """A running run of project shop."""
-    return ledger.runs.start("shop", id, **({"workflow_id": "wf", "input": {}, "started_at": T0} | fields))
+    usual: dict[str, Any] = {"workflow_id": "wf", "input": {}, "started_at": T0}
+    return ledger.runs.start("shop", id, **(usual | fields))
 
 
 def start_node(ledger: runledger.Ledger, id: str = "n1", run: str = "r1", **fields: Any) -> runledger.NodeRun:
     """A running node run of type agent."""
-    usual = {"workflow_id": "wf", "node_index": 0, "node_type": "agent", "node_id": "step", "node_key": "main", "input": {}}
+    usual: dict[str, Any] = {"workflow_id": "wf", "node_index": 0, "node_type": "agent", "node_id": "step", "node_key": "main", "input": {}}
     return ledger.nodes.start("shop", id, workflow_run_id=run, **(usual | {"started_at": T0} | fields))

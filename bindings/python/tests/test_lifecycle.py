@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sqlite3
@@ -86,6 +87,33 @@ def test_a_forgotten_store_can_be_opened_again_at_once(tmp_path: Path) -> None:
     gc.collect()
     with runledger.open(url) as again:
         assert again.runs.get("shop", "r1")
+
+
+def test_a_ledger_goes_with_its_last_reference(tmp_path: Path) -> None:
+    """Nothing of it waits for the collector, whatever it was used for."""
+    warnings.simplefilter("ignore", ResourceWarning)
+    url = runledger.url_of("redb", tmp_path / "runs.redb")
+
+    def use() -> None:
+        ledger = runledger.open(url)
+        start(ledger, str(time.monotonic_ns()))
+        with ledger.batch() as batch:
+            batch.runs.cancel("shop", ledger.runs.list("shop", limit=1).rows[0].id)
+        assert list(ledger.runs.list("shop", limit=1))
+        with pytest.raises(runledger.NotFound):
+            ledger.runs.wait("shop", "none")
+        ledger.copy_to(ledger)
+        ledger.restore(ledger.snapshot())
+        ledger.export_to(io.BytesIO(), on_progress=lambda progress: None)
+
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            use()
+        runledger.open(url).close()
+    finally:
+        gc.enable()
 
 
 def test_stores_that_are_opened_and_forgotten_keep_no_file_open(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -67,13 +68,14 @@ def test_every_time_field_has_the_same_type_and_value_everywhere(ledger: runledg
 
 def test_a_naive_time_is_a_value_error_that_names_the_field(ledger: runledger.Ledger) -> None:
     naive = datetime(2026, 1, 5)
-    for field, call in {
+    calls: dict[str, Callable[[], object]] = {
         "startedAt": lambda: start(ledger, started_at=naive),
         "execution.queueLeaseExpiresAt": lambda: start(ledger, execution=runledger.Execution("t", naive)),
         "startedAfter": lambda: ledger.runs.list("shop", started_after=naive),
         "expiredBy": lambda: ledger.runs.expired(expired_by=naive),
         "queueLeaseExpiresAt": lambda: ledger.runs.confirm_lease("shop", "r1", execution_token="t", lease_expires_at=naive),
-    }.items():
+    }
+    for field, call in calls.items():
         with pytest.raises(ValueError) as refused:
             call()
         assert isinstance(refused.value, runledger.InvalidInput) and refused.value.details == {"field": field}

@@ -39,9 +39,6 @@ fn run(traits: Traits) {
     let report = run_all(&PythonHarness::new(Arc::clone(&bridge), traits.without_clock()));
     let counts = Arc::into_inner(bridge).unwrap().end();
     println!("{counts}");
-    let mut slow = report.results.clone();
-    slow.sort_by_key(|(_, _, took)| *took);
-    for (name, _, took) in slow.iter().rev().take(15) { println!("{took:?} {name}"); }
     assert_eq!(report.failed(), 0, "{report}");
     assert!(report.passed() > 150, "{report}");
 

@@ -72,13 +72,7 @@ class AsyncCarrier:
         return self.send_json(request.to_json(), read)
 
     def page(self, request: Request, rows: str, read: Read[T]) -> Awaitable[AsyncPage[T]]:
-        def read_page(o: Any, text: bytes) -> AsyncPage[T]:
-            return AsyncPage(read_rows(o[rows], text, read), o.get("total"), o["hasMore"], o.get("nextCursor"), fetch)
-
-        def fetch(cursor: str) -> Awaitable[AsyncPage[T]]:
-            return self.send_json(request.to_json(cursor), read_page)
-
-        return self.send_json(request.to_json(), read_page)
+        return AsyncWalk(self, request, rows, read).page()
 
     def confirm(self, entity: str, project_id: str, id: str, token: str, lease_expires_at: datetime) -> Awaitable[datetime]:
         return self.run(lambda: self._direct.confirm(entity, project_id, id, token, lease_expires_at))
@@ -90,3 +84,23 @@ class AsyncCarrier:
                 await self.run(self._handle.close)
             finally:
                 self._threads.shutdown(wait=False)
+
+
+class AsyncWalk(Generic[T]):
+    """A list of which pages are asked for. It is not part of a cycle, so that a ledger goes with its last reference."""
+
+    __slots__ = ("_carrier", "_request", "_rows", "_read_row")
+
+    def __init__(self, carrier: AsyncCarrier, request: Request, rows: str, read_row: Read[T]) -> None:
+        self._carrier = carrier
+        self._request = request
+        self._rows = rows
+        self._read_row = read_row
+
+    def page(self, cursor: str | None = None) -> Awaitable[AsyncPage[T]]:
+        """The first page, or the one at a cursor."""
+        return self._carrier.send_json(self._request.to_json(cursor), self._read)
+
+    def _read(self, o: Any, text: bytes) -> AsyncPage[T]:
+        rows = read_rows(o[self._rows], text, self._read_row)
+        return AsyncPage(rows, o.get("total"), o["hasMore"], o.get("nextCursor"), self.page)

@@ -44,6 +44,26 @@ class Page(Generic[T]):
             page = page.next()
 
 
+class Walk(Generic[T]):
+    """A list of which pages are asked for. It is not part of a cycle, so that a ledger goes with its last reference."""
+
+    __slots__ = ("_handle", "_request", "_rows", "_read_row")
+
+    def __init__(self, handle: Handle, request: Request, rows: str, read_row: Read[T]) -> None:
+        self._handle = handle
+        self._request = request
+        self._rows = rows
+        self._read_row = read_row
+
+    def page(self, cursor: str | None = None) -> Page[T]:
+        """The first page, or the one at a cursor."""
+        return self._handle.send(self._request.to_json(cursor), self._read)
+
+    def _read(self, o: Any, text: bytes) -> Page[T]:
+        rows = read_rows(o[self._rows], text, self._read_row)
+        return Page(rows, o.get("total"), o["hasMore"], o.get("nextCursor"), self.page)
+
+
 class LedgerCarrier:
     """Carries out requests on the calling thread."""
 
@@ -56,13 +76,7 @@ class LedgerCarrier:
         return self._handle.send(request.to_json(), read)
 
     def page(self, request: Request, rows: str, read: Read[T]) -> Page[T]:
-        def read_page(o: Any, text: bytes) -> Page[T]:
-            return Page(read_rows(o[rows], text, read), o.get("total"), o["hasMore"], o.get("nextCursor"), fetch)
-
-        def fetch(cursor: str) -> Page[T]:
-            return self._handle.send(request.to_json(cursor), read_page)
-
-        return self._handle.send(request.to_json(), read_page)
+        return Walk(self._handle, request, rows, read).page()
 
     def confirm(self, entity: str, project_id: str, id: str, token: str, lease_expires_at: datetime) -> datetime:
         return _abi.confirm(self._handle.pointer, entity, project_id, id, token, lease_expires_at)
