@@ -119,7 +119,7 @@ impl Fleet<'_> {
         let idle: Vec<usize> = (0..self.workers.len()).filter(|worker| self.workers[*worker].hold.is_none()).collect();
         match self.pick(&idle) {
             Some(worker) => self.workers[worker].hold = Some(hold),
-            None => self.ghosts.push(hold),
+            None => self.give_up(hold),
         }
     }
 
@@ -155,11 +155,17 @@ impl Fleet<'_> {
 
     fn lose(&mut self, worker: usize) {
         if let Some(hold) = self.workers[worker].hold.take() {
-            self.ghosts.push(hold);
-            if self.ghosts.len() > 64 {
-                let old = self.dice.below(self.ghosts.len());
-                self.ghosts.swap_remove(old);
-            }
+            self.give_up(hold);
+        }
+    }
+
+    /// Nobody minds a hold any more, but somebody may come back with it.
+    fn give_up(&mut self, hold: Hold) {
+        const MOST: usize = 64;
+        self.ghosts.push(hold);
+        if self.ghosts.len() > MOST {
+            let old = self.dice.below(MOST);
+            self.ghosts.swap_remove(old);
         }
     }
 
@@ -176,7 +182,7 @@ impl Fleet<'_> {
                 let hold = Hold { run: (run.project_id, run.id), workflow: run.workflow_id, token: Some(token), nodes: Vec::new() };
                 if self.dice.once_in(20) {
                     // The answer is lost on its way.
-                    self.ghosts.push(hold);
+                    self.give_up(hold);
                 } else {
                     self.workers[worker].hold = Some(hold);
                 }
@@ -254,8 +260,8 @@ impl Fleet<'_> {
 
     /// Somebody comes back with a token that was lost; answers when the next one does.
     pub(super) fn haunt(&mut self) -> Checked<i64> {
-        let ghosts = self.ghosts.clone();
-        if let Some(mut ghost) = self.pick(&ghosts) {
+        let number = self.dice.below(1 << 20);
+        if let Some(mut ghost) = self.ghosts.get(number % self.ghosts.len().max(1)).cloned() {
             self.world.tally.ghosts += 1;
             let handle = self.any_handle();
             self.use_hold(handle, 0, &mut ghost)?;
