@@ -40,17 +40,28 @@ use crate::error::{Coded, guarded, io_error, located};
 use crate::gate::{Gate, Taken, Turn};
 use crate::open::Opened;
 use crate::query::View;
+use crate::schema::Migrations;
 use crate::storage::{Fault, Storage};
 use crate::transact::WriteTx;
 
 /// The version of redb that this is built with.
 const ENGINE_VERSION: &str = "4.6.0";
 
+/// Migrations that this library does not have.
+#[doc(hidden)]
+pub type Later = &'static [fn(&redb::WriteTransaction) -> Result<()>];
+
+fn after_ours(later: Later) -> Migrations {
+    let migrations: Vec<_> = schema::MIGRATIONS.iter().chain(later).copied().collect();
+    migrations.leak()
+}
+
 /// A ledger in a redb file.
 #[derive(Debug)]
 pub struct RedbBackend {
     path: PathBuf,
     mode: Mode,
+    schema_version: u32,
     storage: Storage,
     /// The engine; not there where it could not be opened again yet.
     db: Gate<Option<Database>>,
@@ -78,23 +89,46 @@ impl RedbBackend {
     /// # Ok::<(), runledger_core::Error>(())
     /// ```
     pub fn open(path: &Path, options: &OpenOptions) -> Result<RedbBackend> {
-        Ok(RedbBackend::of(open::open(path, options)?, path, options))
+        let opened = open::open(path, options, schema::MIGRATIONS)?;
+        Ok(RedbBackend::of(opened, path, options, schema::MIGRATIONS))
+    }
+
+    /// Opens the store with migrations that come after those of this library, as a later version of it would: for the
+    /// tests of migration.
+    #[doc(hidden)]
+    pub fn open_with_later_migrations(path: &Path, options: &OpenOptions, later: Later) -> Result<RedbBackend> {
+        let migrations = after_ours(later);
+        Ok(RedbBackend::of(open::open(path, options, migrations)?, path, options, migrations))
+    }
+
+    /// As [`RedbBackend::open_on`], with later migrations.
+    #[doc(hidden)]
+    pub fn open_on_with_later_migrations(
+        storage: impl StorageBackend,
+        path: &Path,
+        options: &OpenOptions,
+        later: Later,
+    ) -> Result<RedbBackend> {
+        let migrations = after_ours(later);
+        let opened = open::open_storage(storage, options, migrations).map_err(|error| located(error, path))?;
+        Ok(RedbBackend::of(opened, path, options, migrations))
     }
 
     /// Opens a store that was made before, over any storage: below it, tests fail and lose what is written. The path only
     /// names it.
     #[doc(hidden)]
     pub fn open_on(storage: impl StorageBackend, path: &Path, options: &OpenOptions) -> Result<RedbBackend> {
-        let opened = open::open_storage(storage, options).map_err(|error| located(error, path))?;
-        Ok(RedbBackend::of(opened, path, options))
+        let opened = open::open_storage(storage, options, schema::MIGRATIONS).map_err(|error| located(error, path))?;
+        Ok(RedbBackend::of(opened, path, options, schema::MIGRATIONS))
     }
 
-    fn of(opened: Opened, path: &Path, options: &OpenOptions) -> RedbBackend {
+    fn of(opened: Opened, path: &Path, options: &OpenOptions, migrations: Migrations) -> RedbBackend {
         let Opened { db, storage } = opened;
         let busy_timeout = Duration::from_millis(options.busy_timeout_ms);
         RedbBackend {
             path: path.to_path_buf(),
             mode: options.mode,
+            schema_version: schema::version_after(migrations),
             storage,
             db: Gate::new(Some(db), busy_timeout),
             turn: Turn::new(busy_timeout),
@@ -294,7 +328,7 @@ impl Backend for RedbBackend {
         Ok(StoreInfo {
             backend: "redb".into(),
             address: address(&self.path),
-            schema_version: schema::SCHEMA_VERSION,
+            schema_version: self.schema_version,
             library_version: String::new(),
             engine_name: "redb".into(),
             engine_version: ENGINE_VERSION.into(),

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
+use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{Code, Entity, Error, Mode, OpenOptions, RepairProgress, Result, check_path};
 
 use crate::error::{Coded, guarded, io_error, located, open_error};
 use crate::query::View;
-use crate::schema;
+use crate::schema::{self, Migrations, version_after};
 use crate::storage::{Scratch, Storage};
 
 /// How much memory the engine may use for pages; a write transaction gets at most half of it.
@@ -34,11 +35,11 @@ pub(crate) struct Opened {
 }
 
 /// Opens the store at a path.
-pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
+pub(crate) fn open(path: &Path, options: &OpenOptions, migrations: Migrations) -> Result<Opened> {
     check_path(path)?;
     options.refuse_journal("redb")?;
     let target = follow(path).map_err(|error| open_error(&error));
-    let opened = target.and_then(|target| open_target(&target, options));
+    let opened = target.and_then(|target| open_target(&target, options, migrations));
     opened.map_err(|error| located(error, path))
 }
 
@@ -56,13 +57,13 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-fn open_target(path: &Path, options: &OpenOptions) -> Result<Opened> {
+fn open_target(path: &Path, options: &OpenOptions, migrations: Migrations) -> Result<Opened> {
     let read_only = options.mode == Mode::ReadOnly;
     for _ in 0..ATTEMPTS {
         let file = match File::options().read(true).write(!read_only).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound && options.mode == Mode::Create => {
-                create(path, None)?;
+                create(path, None, migrations)?;
                 continue;
             }
             Err(error) if read_only => return Err(io_error(&error)),
@@ -73,15 +74,15 @@ fn open_target(path: &Path, options: &OpenOptions) -> Result<Opened> {
             return Err(Error::new(Code::Io, "the path is no file").with_entity(Entity::Store));
         }
         if metadata.len() > 0 || read_only {
-            return open_file(file, metadata.len(), options);
+            return open_file(file, metadata.len(), options, migrations);
         }
-        create(path, Some(&file))?;
+        create(path, Some(&file), migrations)?;
     }
     Err(Error::new(Code::Locked, "the file is replaced again and again").with_entity(Entity::Store))
 }
 
 /// Opens a file that has content, or an empty one to be read.
-fn open_file(mut file: File, len: u64, options: &OpenOptions) -> Result<Opened> {
+fn open_file(mut file: File, len: u64, options: &OpenOptions, migrations: Migrations) -> Result<Opened> {
     let mut head = Vec::with_capacity(MAGIC.len());
     (&mut file).take(MAGIC.len() as u64).read_to_end(&mut head).map_err(|error| io_error(&error))?;
     if len == 0 && options.mode == Mode::ReadOnly {
@@ -91,30 +92,46 @@ fn open_file(mut file: File, len: u64, options: &OpenOptions) -> Result<Opened> 
     if head != MAGIC {
         return Err(Error::new(Code::NotALedger, "the file is no redb database").with_entity(Entity::Store));
     }
-    open_storage(FileBackend::new(file).coded()?, options)
+    open_storage(FileBackend::new(file).coded()?, options, migrations)
 }
 
 /// Opens what has content.
-pub(crate) fn open_storage(file: impl StorageBackend, options: &OpenOptions) -> Result<Opened> {
+pub(crate) fn open_storage(file: impl StorageBackend, options: &OpenOptions, migrations: Migrations) -> Result<Opened> {
     let read_only = options.mode == Mode::ReadOnly;
     guarded(|| {
         let storage = Storage::held_back(Box::new(file), read_only).map_err(|error| io_error(&error))?;
         let db = database(storage.clone(), options.on_repair.clone())?;
         let found = schema::version(View::of(&db)?.transaction())?;
-        let needs_migration = schema::needs_migration(found)?;
+        let needs_migration = schema::needs_migration(found, migrations)?;
         if needs_migration && read_only {
-            let text = format!("the store has schema version {found} and must be migrated to {}", schema::SCHEMA_VERSION);
+            let text = format!("the store has schema version {found} and must be migrated to {}", schema::version_after(migrations));
             return Err(Error::new(Code::ReadOnly, text).with_entity(Entity::Store));
         }
         storage.let_through().map_err(|error| io_error(&error))?;
         if needs_migration {
-            let txn = db.begin_write().coded()?;
-            schema::migrate(&txn, found)?;
-            txn.commit().coded()?;
+            migrate(&db, found, migrations)?;
         }
         schema::check_tables(View::of(&db)?.transaction())?;
         Ok(Opened { db, storage })
     })
+}
+
+fn migrate(db: &Database, found: u32, migrations: Migrations) -> Result<()> {
+    if is_planted(Defect::MigrationHasNoTransaction) {
+        for step in &migrations[found as usize - 1..] {
+            let txn = db.begin_write().coded()?;
+            step(&txn)?;
+            txn.commit().coded()?;
+        }
+        return migrate_in_one_step(db, version_after(migrations), migrations);
+    }
+    migrate_in_one_step(db, found, migrations)
+}
+
+fn migrate_in_one_step(db: &Database, found: u32, migrations: Migrations) -> Result<()> {
+    let txn = db.begin_write().coded()?;
+    schema::migrate(&txn, found, migrations)?;
+    txn.commit().coded()
 }
 
 /// Has the engine open what is behind `storage`. A repair tells how far it has come, and can be stopped.
@@ -157,9 +174,9 @@ pub(crate) fn check_engine(storage: &Storage) -> Result<bool> {
     }
 }
 
-fn create_tables(db: &Database) -> Result<()> {
+fn create_tables(db: &Database, migrations: Migrations) -> Result<()> {
     let txn = db.begin_write().coded()?;
-    schema::create(&txn)?;
+    schema::create(&txn, migrations)?;
     txn.commit().coded()
 }
 
@@ -167,8 +184,8 @@ const TEMPORARY: (&str, &str) = (".runledger-", ".new");
 
 /// Creates a store, whole or not at all: it is built beside the path, flushed, and moved into place. Where another
 /// creator was faster, its store stays. `empty` is the file that is there, if one is. The caller looks what is there then.
-fn create(path: &Path, empty: Option<&File>) -> Result<()> {
-    let content = guarded(fresh_store)?;
+fn create(path: &Path, empty: Option<&File>, migrations: Migrations) -> Result<()> {
+    let content = guarded(|| fresh_store(migrations))?;
     if let Some(empty) = empty {
         // Whoever holds the empty file is making a store of it, or is another program.
         match empty.try_lock() {
@@ -184,10 +201,10 @@ fn create(path: &Path, empty: Option<&File>) -> Result<()> {
 }
 
 /// The bytes of an empty store.
-fn fresh_store() -> Result<Vec<u8>> {
+fn fresh_store(migrations: Migrations) -> Result<Vec<u8>> {
     let scratch = Scratch::empty();
     let db = database(scratch.clone(), None)?;
-    create_tables(&db)?;
+    create_tables(&db, migrations)?;
     db.close().coded()?;
     scratch.bytes().map_err(|error| io_error(&error))
 }

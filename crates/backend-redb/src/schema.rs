@@ -18,8 +18,16 @@ pub(crate) type Reads = redb::ReadOnlyTable<Bytes, Bytes>;
 /// A table of a transaction that writes.
 pub(crate) type Writes<'t> = redb::Table<'t, Bytes, Bytes>;
 
-/// The version of the layout that this code writes.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+/// The steps that bring an older layout up to date: the step at index `n` makes version `n + 2` of version `n + 1`.
+pub(crate) type Migrations = &'static [fn(&WriteTransaction) -> Result<()>];
+
+/// The steps to the layout that this code writes.
+pub(crate) const MIGRATIONS: Migrations = &[];
+
+/// The version of the layout after all of these steps.
+pub(crate) const fn version_after(migrations: Migrations) -> u32 {
+    migrations.len() as u32 + 1
+}
 
 /// What the store is, and the version of its layout.
 pub(crate) const META: Definition = TableDefinition::new("runledger");
@@ -69,16 +77,13 @@ pub(crate) fn all_tables() -> impl Iterator<Item = Definition> {
 const MARK: (&[u8], &[u8]) = (b"mark", b"runledger store");
 const VERSION: &[u8] = b"schema version";
 
-/// The steps that bring an older layout up to date: the step at index `n` makes version `n + 2` of version `n + 1`.
-const MIGRATIONS: [fn(&WriteTransaction) -> Result<()>; SCHEMA_VERSION as usize - 1] = [];
-
 /// Makes all tables, empty, and marks the store as ours.
-pub(crate) fn create(txn: &WriteTransaction) -> Result<()> {
+pub(crate) fn create(txn: &WriteTransaction, migrations: Migrations) -> Result<()> {
     for table in all_tables() {
         txn.open_table(table).coded()?;
     }
     txn.open_table(META).coded()?.insert(MARK.0, MARK.1).coded()?;
-    set_version(txn, SCHEMA_VERSION)
+    migrate(txn, 1, migrations)
 }
 
 pub(crate) fn set_version(txn: &WriteTransaction, version: u32) -> Result<()> {
@@ -109,24 +114,24 @@ pub(crate) fn version(txn: &ReadTransaction) -> Result<u32> {
 ///
 /// # Errors
 /// `schema_too_new`, naming both versions.
-pub(crate) fn needs_migration(found: u32) -> Result<bool> {
+pub(crate) fn needs_migration(found: u32, migrations: Migrations) -> Result<bool> {
+    let known = version_after(migrations);
     match found {
-        SCHEMA_VERSION => Ok(false),
         0 => Err(Error::corrupt("there never was a layout of version 0")),
-        older if older < SCHEMA_VERSION => Ok(true),
+        found if found <= known => Ok(found < known),
         newer => {
-            let text = format!("the store has schema version {newer}; this library knows versions up to {SCHEMA_VERSION}");
+            let text = format!("the store has schema version {newer}; this library knows versions up to {known}");
             Err(Error::new(Code::SchemaTooNew, text).with_entity(Entity::Store))
         }
     }
 }
 
 /// Brings a store of version `found` up to date, in one transaction.
-pub(crate) fn migrate(txn: &WriteTransaction, found: u32) -> Result<()> {
-    for step in MIGRATIONS.iter().skip(found as usize - 1) {
+pub(crate) fn migrate(txn: &WriteTransaction, found: u32, migrations: Migrations) -> Result<()> {
+    for step in migrations.iter().skip(found as usize - 1) {
         step(txn)?;
     }
-    set_version(txn, SCHEMA_VERSION)
+    set_version(txn, version_after(migrations))
 }
 
 /// Looks whether every table is there.

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{Code, Durability, Error, Journal};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -44,7 +45,7 @@ pub(crate) fn wait_at_most(timeout: Duration) -> Option<Instant> {
 /// waits: this one asks at least once a millisecond until the deadline.
 pub(crate) fn wait_a_little(tries: i32) -> bool {
     let Some(left) = DEADLINE.get().and_then(|deadline| deadline.checked_duration_since(Instant::now())) else { return false };
-    if left.is_zero() {
+    if left.is_zero() || is_planted(Defect::SqliteDoesNotWaitForLocks) {
         return false;
     }
     let pause = Duration::from_micros(50 << tries.clamp(0, 5)).min(Duration::from_millis(1));

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{
     AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Durability, Error, ExpiredFilter, ExportRecord, Id, Mode, NewFile,
     NodeFilter, NodeRun, OnProgress, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo,
@@ -93,9 +94,20 @@ impl SqliteBackend {
     /// is left untouched; `corrupt` for a damaged one; `busy` where another process holds it for longer than the options
     /// allow to wait.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<SqliteBackend> {
+        SqliteBackend::open_at(Place::new(path)?, options)
+    }
+
+    /// Opens the store with steps of the schema that come after those of this library, as a later version of it would:
+    /// for the tests of migration.
+    #[doc(hidden)]
+    pub fn open_with_later_steps(path: &Path, options: &OpenOptions, later: &[&'static str]) -> Result<SqliteBackend> {
+        let steps: Vec<&'static str> = schema::STEPS.iter().chain(later).copied().collect();
+        SqliteBackend::open_at(Place { steps: steps.leak(), ..Place::new(path)? }, options)
+    }
+
+    fn open_at(mut place: Place, options: &OpenOptions) -> Result<SqliteBackend> {
         let timeout = Duration::from_millis(options.busy_timeout_ms);
         wait_at_most(timeout);
-        let mut place = Place::new(path)?;
         let (conn, access) = match options.mode {
             Mode::ReadOnly => (None, schema::open_read_only(&place, options)?),
             Mode::Create | Mode::Existing => (Some(schema::open_writer(&mut place, options)?), Access::Write),
@@ -160,13 +172,16 @@ impl SqliteBackend {
 
     fn transact(&self, session: &mut Session, work: &mut dyn Work) -> Outcome<bool> {
         session.with_db(|db| {
-            db.run("BEGIN IMMEDIATE")?;
+            db.run(if is_planted(Defect::SqliteBeginsDeferred) { "BEGIN" } else { "BEGIN IMMEDIATE" })?;
             // Even a work that panics must not leave the store locked.
             let _rollback = Abandoned(db.conn);
             let mut tx = SqliteTx::new(db, &self.place.shown);
             work.run(&mut tx)?;
             let changed = tx.changed;
-            db.run("COMMIT").map_err(|fault| self.after_failed_commit(fault))?;
+            match db.run("COMMIT") {
+                Err(_) if is_planted(Defect::SqliteSwallowsAFailedCommit) => {}
+                committed => committed.map_err(|fault| self.after_failed_commit(fault))?,
+            }
             Ok(changed)
         })
     }

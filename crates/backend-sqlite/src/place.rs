@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use runledger_core::{Code, Entity, Error, Result, check_path};
 
+use crate::schema::{STEPS, Steps};
+
 /// Where a store is.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -14,6 +16,8 @@ pub(crate) struct Place {
     pub(crate) path: PathBuf,
     /// The path as the caller gave it, for messages.
     pub(crate) shown: String,
+    /// The steps from each version of the schema to the next.
+    pub(crate) steps: Steps,
 }
 
 impl Place {
@@ -21,7 +25,12 @@ impl Place {
         let shown = path.display().to_string();
         check_path(path)?;
         let absolute = std::path::absolute(path).map_err(|error| io_error(&shown, &error))?;
-        Ok(Place { path: fs::canonicalize(&absolute).unwrap_or(absolute), shown })
+        Ok(Place { path: fs::canonicalize(&absolute).unwrap_or(absolute), shown, steps: STEPS })
+    }
+
+    /// The version of the schema that is read and written here.
+    pub(crate) fn version(&self) -> i64 {
+        self.steps.len() as i64
     }
 
     /// The file's size; `None` when there is no file.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{Code, Journal, Mode, OpenOptions, Result};
 use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_CORRUPT, SQLITE_NOTADB};
@@ -14,10 +15,10 @@ use crate::place::Place;
 pub(crate) const APPLICATION_ID: i64 = 0x526E_4C67;
 
 /// The steps from each version of the schema to the next. A store's version is how many of them it has seen.
-const STEPS: &[&str] = &[include_str!("schema_1.sql")];
+pub(crate) type Steps = &'static [&'static str];
 
-/// The version of the schema that this library reads and writes.
-pub(crate) const VERSION: i64 = STEPS.len() as i64;
+/// The steps to the version of the schema that this library reads and writes.
+pub(crate) const STEPS: Steps = &[include_str!("schema_1.sql")];
 
 /// The page size of new stores, in bytes. 8192 costs a quarter of the speed.
 const PAGE_SIZE: i64 = 4096;
@@ -88,8 +89,8 @@ fn not_ours(place: &Place) -> runledger_core::Error {
 }
 
 fn check_version(place: &Place, version: i64) -> Result<()> {
-    if version > VERSION {
-        let what = format!("it has schema version {version}, and this library knows versions up to {VERSION}");
+    if version > place.version() {
+        let what = format!("it has schema version {version}, and this library knows versions up to {}", place.version());
         return Err(place.error(Code::SchemaTooNew, &what));
     }
     if version < 0 {
@@ -168,8 +169,8 @@ pub(crate) fn open_read_only(place: &Place, options: &OpenOptions) -> Result<Acc
     match judge(place)? {
         Found::Nothing => return Err(place.error(Code::Io, "there is no such file")),
         Found::Empty => return Err(place.error(Code::ReadOnly, "the file is empty: a store would have to be created in it")),
-        Found::Ours(version) if version < VERSION => {
-            let what = format!("it has schema version {version} and would have to be migrated to {VERSION}");
+        Found::Ours(version) if version < place.version() => {
+            let what = format!("it has schema version {version} and would have to be migrated to {}", place.version());
             return Err(place.error(Code::ReadOnly, &what));
         }
         Found::Ours(_) => {}
@@ -211,7 +212,7 @@ fn establish(conn: &Connection, place: &Place, journal: Option<Journal>) -> Outc
     if let Some(journal) = wanted {
         retry(|| switch_journal(conn, place, journal))?;
     }
-    if version < VERSION {
+    if version < place.version() {
         retry(|| migrate(conn, place))?;
     }
     Ok(version == 0)
@@ -236,19 +237,20 @@ fn switch_journal(conn: &Connection, place: &Place, journal: Journal) -> Outcome
 }
 
 fn migrate(conn: &Connection, place: &Place) -> Outcome<()> {
-    in_one_step(conn, || {
+    let steps = || {
         let version = pragma(conn, "user_version")?;
         check_version(place, version)?;
         if version == 0 && !parts(conn)?.is_empty() {
             // The tables come with their version, in one step.
             return Err(place.error(Code::Corrupt, "it has tables, and no schema version").into());
         }
-        // Both ends were checked: 0 ≤ version ≤ VERSION.
-        for step in STEPS.iter().skip(version as usize) {
+        // Both ends were checked: 0 ≤ version ≤ place.version().
+        for step in place.steps.iter().skip(version as usize) {
             conn.execute_batch(step)?;
         }
-        set(conn, place, "user_version", VERSION)
-    })
+        set(conn, place, "user_version", place.version())
+    };
+    if is_planted(Defect::MigrationHasNoTransaction) { steps() } else { in_one_step(conn, steps) }
 }
 
 fn in_one_step<T>(conn: &Connection, change: impl FnOnce() -> Outcome<T>) -> Outcome<T> {

@@ -13,6 +13,7 @@ use std::thread::Thread;
 
 use crate::gate::lock;
 use crate::ledger::without_panic;
+use crate::planted::{Defect, is_planted};
 use crate::transition::{apply, decide, load};
 use crate::{Answer, Backend, Clock, Code, Command, Error, Result, Time, Tx, Work};
 
@@ -33,15 +34,29 @@ pub(crate) struct Step {
     outcome: Option<Result<Answer>>,
     /// Refused for good: it is passed over when its group is made again.
     is_settled: bool,
+    /// Who waits for it, should it be answered too early.
+    #[cfg(feature = "planted")]
+    waits: Option<Arc<Follower>>,
 }
 
 impl Step {
     pub(crate) fn single(command: Command) -> Self {
-        Step { commands: vec![command], is_batch: false, outcome: None, is_settled: false }
+        Step::new(vec![command], false)
     }
 
     pub(crate) fn batch(commands: Vec<Command>) -> Self {
-        Step { commands, is_batch: true, outcome: None, is_settled: false }
+        Step::new(commands, true)
+    }
+
+    fn new(commands: Vec<Command>, is_batch: bool) -> Self {
+        Step {
+            commands,
+            is_batch,
+            outcome: None,
+            is_settled: false,
+            #[cfg(feature = "planted")]
+            waits: None,
+        }
     }
 
     fn size_bytes(&self) -> usize {
@@ -162,6 +177,8 @@ impl Work for Group<'_, '_> {
                 return Err(Error::new(Code::Internal, "the group is made again without a refused batch"));
             }
         }
+        #[cfg(feature = "planted")]
+        self.answer_too_early();
         Ok(())
     }
 }
@@ -193,7 +210,8 @@ pub(crate) fn commit_all(backend: &dyn Backend, clock: &dyn Clock, steps: &mut [
     // One step may have failed its neighbours, with a large payload on a full disk, say: each is tried alone, once. A
     // lock that was not had, or a flush that failed, concerns them all.
     let concerns_all = matches!(error.code(), Code::Busy | Code::Locked | Code::ReadOnly | Code::Unavailable);
-    if steps.len() == 1 || concerns_all || backend.broken().is_some() {
+    let is_broken = backend.broken().is_some() && !is_planted(Defect::AFailedFlushIsTriedAgain);
+    if steps.len() == 1 || concerns_all || is_broken {
         return fail_all(steps, &error);
     }
     for step in steps {
@@ -219,9 +237,31 @@ const WAIT: u8 = 0;
 const LEAD: u8 = 1;
 const DONE: u8 = 2;
 
+#[cfg(feature = "planted")]
+const ANSWERED_TOO_EARLY: u8 = 3;
+
+#[cfg(feature = "planted")]
+impl Group<'_, '_> {
+    /// The planted defects that break the rule that all are answered after the commit.
+    fn answer_too_early(&self) {
+        let all = is_planted(Defect::FollowersAreAnsweredBeforeTheCommit);
+        let refusals = is_planted(Defect::RefusalsAreAnsweredBeforeTheCommit);
+        for step in self.steps.iter().filter(|_| all || refusals) {
+            let (Some(follower), Some(outcome)) = (&step.waits, &step.outcome) else { continue };
+            if all || outcome.is_err() {
+                *lock(&follower.early) = Some(outcome.clone());
+                follower.send(ANSWERED_TOO_EARLY);
+            }
+        }
+    }
+}
+
 /// Steps that wait for a leader, and the thread that waits for them.
+#[derive(Debug)]
 struct Follower {
     steps: Mutex<Vec<Step>>,
+    #[cfg(feature = "planted")]
+    early: Mutex<Option<Result<Answer>>>,
     signal: AtomicU8,
     thread: Thread,
 }
@@ -269,8 +309,18 @@ impl Queue {
             let mut state = lock(&self.state);
             if state.has_leader {
                 let thread = std::thread::current();
-                let follower = Follower { steps: Mutex::new(std::mem::take(&mut steps)), signal: AtomicU8::new(WAIT), thread };
+                let follower = Follower {
+                    steps: Mutex::new(std::mem::take(&mut steps)),
+                    #[cfg(feature = "planted")]
+                    early: Mutex::default(),
+                    signal: AtomicU8::new(WAIT),
+                    thread,
+                };
                 let follower = Arc::new(follower);
+                #[cfg(feature = "planted")]
+                if let [step] = &mut lock(&follower.steps)[..] {
+                    step.waits = Some(follower.clone());
+                }
                 state.waiting.push_back(follower.clone());
                 Some(follower)
             } else {
@@ -283,6 +333,12 @@ impl Queue {
             return steps;
         };
         let signal = follower.wait();
+        #[cfg(feature = "planted")]
+        if signal == ANSWERED_TOO_EARLY {
+            let mut step = Step::new(Vec::new(), false);
+            step.outcome = lock(&follower.early).take();
+            return vec![step];
+        }
         let mut steps = std::mem::take(&mut *lock(&follower.steps));
         if signal == LEAD {
             self.lead(backend, clock, &mut steps, true);

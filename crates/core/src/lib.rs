@@ -21,6 +21,8 @@ pub mod keys;
 mod ledger;
 mod open;
 mod payload;
+#[doc(hidden)]
+pub mod planted;
 mod progress;
 mod query;
 mod record;
