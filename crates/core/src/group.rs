@@ -13,6 +13,7 @@ use std::thread::Thread;
 
 use crate::gate::lock;
 use crate::ledger::without_panic;
+#[cfg(feature = "planted")]
 use crate::planted::{Defect, is_planted};
 use crate::transition::{apply, decide, load};
 use crate::{Answer, Backend, Clock, Code, Command, Error, Result, Time, Tx, Work};
@@ -210,8 +211,7 @@ pub(crate) fn commit_all(backend: &dyn Backend, clock: &dyn Clock, steps: &mut [
     // One step may have failed its neighbours, with a large payload on a full disk, say: each is tried alone, once. A
     // lock that was not had, or a flush that failed, concerns them all.
     let concerns_all = matches!(error.code(), Code::Busy | Code::Locked | Code::ReadOnly | Code::Unavailable);
-    let is_broken = backend.broken().is_some() && !is_planted(Defect::AFailedFlushIsTriedAgain);
-    if steps.len() == 1 || concerns_all || is_broken {
+    if steps.len() == 1 || concerns_all || backend.broken().is_some() {
         return fail_all(steps, &error);
     }
     for step in steps {

@@ -8,7 +8,6 @@
 pub enum Defect {
     FollowersAreAnsweredBeforeTheCommit = 1,
     RefusalsAreAnsweredBeforeTheCommit,
-    AFailedFlushIsTriedAgain,
     SqliteBeginsDeferred,
     SqliteDoesNotWaitForLocks,
     SqliteSwallowsAFailedCommit,

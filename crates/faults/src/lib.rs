@@ -12,6 +12,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in this crate a panic is how a test fails")]
 
+mod around;
 pub mod crash;
 mod dice;
 mod disk;
@@ -25,6 +26,7 @@ mod vfs;
 mod watch;
 mod workload;
 
+pub use around::{Around, Change};
 pub use dice::Dice;
 pub use disk::{Disk, Event, Fate, FileId, Image, Recording};
 pub use redb::Redb;

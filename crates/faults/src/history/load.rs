@@ -99,7 +99,7 @@ impl Own {
         let at = dice.below(8) as u8;
         let own = if self.tokens.is_empty() { (run, 0) } else { dice.one_of(&self.tokens) };
         let own = if dice.once_in(3) { self.tokens.last().copied().unwrap_or(own) } else { own };
-        match dice.below(32) {
+        match dice.below(36) {
             0..=5 => Op::Queue { run, at },
             6 => Op::QueueTwo { runs: [run, (run + 1) % runs], at },
             7 => Op::Replace { old: run, new: (run + 1) % runs },
@@ -112,7 +112,7 @@ impl Own {
             25..=26 => Op::Finish { run: own.0, token: own.1, succeeds: dice.once_in(2) },
             27 => Op::Cancel { run },
             28..=29 => Op::Get { run },
-            30 => Op::Stats,
+            30..=33 => Op::Stats,
             _ => Op::List { status: dice.below(6) as u8 },
         }
     }

@@ -330,7 +330,10 @@ impl Fleet<'_> {
             }
             return Ok(self.within(SECOND));
         }
-        self.reapers[reaper].runs = self.world.expired_runs(handle, by)?;
+        // To the microsecond, now and then: a lease that ends at the bound has ended.
+        let ends: Vec<_> = self.world.shadow.runs.values().filter_map(|run| run.execution.as_ref()).map(|own| own.lease_expires_at).collect();
+        let end = self.pick(&ends).filter(|_| reaper == 0);
+        self.reapers[reaper].runs = self.world.expired_runs(handle, end.unwrap_or(by))?;
         self.reapers[reaper].agents = self.world.expired_agents(handle, by)?;
         Ok(self.within(10 * SECOND))
     }
