@@ -66,7 +66,8 @@ pub(crate) enum Access {
     Frozen,
 }
 
-/// Opens a connection that never touches the log when it closes; [`settle`] ends that once the file is known as ours.
+/// Opens a connection that never touches the log when it closes; [`keep_log_short`] ends that once the store is known to be
+/// whole: a file that is refused keeps its bytes.
 pub(crate) fn connect(place: &Place, access: Access) -> Outcome<Connection> {
     let flags = match access {
         Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -91,7 +92,6 @@ pub(crate) fn connect(place: &Place, access: Access) -> Outcome<Connection> {
 
 /// Settings of every connection, read back: the engine passes over a setting that it can't take without a word.
 pub(crate) fn settle(conn: &Connection, place: &Place, durability: Durability) -> Outcome<()> {
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     let synchronous = match durability {
         // EXTRA differs from FULL only without a log, where it flushes the directory too after the journal is gone. Asking
         // for it always covers a store whose journal another process switches.
@@ -125,6 +125,12 @@ pub(crate) fn settle(conn: &Connection, place: &Place, durability: Durability) -
     Ok(())
 }
 
+/// Has the last connection to close copy the log into the file and remove it.
+pub(crate) fn keep_log_short(conn: &Connection) -> Outcome<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    Ok(())
+}
+
 fn has_log(conn: &Connection) -> Outcome<bool> {
     let journal: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     Ok(journal == Journal::Wal.as_str())
@@ -148,6 +154,7 @@ pub(crate) fn pragma(conn: &Connection, name: &str) -> Outcome<i64> {
 pub(crate) fn reader(place: &Place, access: Access, durability: Durability) -> Outcome<Connection> {
     let conn = connect(place, access)?;
     settle(&conn, place, durability)?;
+    keep_log_short(&conn)?;
     set(&conn, place, "query_only", 1)?;
     Ok(conn)
 }

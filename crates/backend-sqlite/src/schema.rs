@@ -7,7 +7,7 @@ use runledger_core::{Code, Journal, Mode, OpenOptions, Result};
 use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_CORRUPT, SQLITE_NOTADB};
 
-use crate::connect::{Access, abandon, checkpoint, connect, pragma, retry, run, set, settle, wait_at_most};
+use crate::connect::{Access, abandon, checkpoint, connect, keep_log_short, pragma, retry, run, set, settle, wait_at_most};
 use crate::error::{Outcome, primary};
 use crate::place::Place;
 
@@ -144,6 +144,9 @@ pub(crate) fn open_writer(place: &mut Place, options: &OpenOptions) -> Result<Co
         if created {
             place.flush_directory()?;
         }
+        // Before anything is copied from the log into the file.
+        check_tables(&conn, place)?;
+        keep_log_short(&conn)?;
         if place.log_len() > 0 {
             // Whoever had the store before may have met a flush that failed: what was not written then the system may drop,
             // and yet show it now. Copied into the file it lasts, before anything is built on it. Where others have the
@@ -155,7 +158,6 @@ pub(crate) fn open_writer(place: &mut Place, options: &OpenOptions) -> Result<Co
             }
             wait_at_most(Duration::from_millis(options.busy_timeout_ms));
         }
-        check_tables(&conn, place)?;
         Ok(conn)
     };
     let conn = opened().map_err(|fault| fault.into_error(&place.shown))?;
