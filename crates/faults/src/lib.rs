@@ -14,10 +14,12 @@
 
 mod around;
 pub mod crash;
+pub mod damage;
 mod dice;
 mod disk;
 pub mod errors;
 pub mod history;
+pub mod migration;
 mod redb;
 pub mod simulation;
 mod site;

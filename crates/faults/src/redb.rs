@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{BackendError, StorageBackend};
-use runledger_backend_redb::RedbBackend;
+use runledger_backend_redb::{Later, RedbBackend};
 use runledger_core::{Ledger, OpenOptions, Result};
 
 use crate::{Failure, Floor, Image, Op, Rig, Site, Watch, scratch_directory};
@@ -46,7 +46,7 @@ impl Rig for Redb {
     }
 
     fn site(&self, files: &Image) -> Box<dyn Site> {
-        Box::new(MemoryFile(Arc::new(Inner { bytes: Mutex::new(files[NAME].clone()), watch: Watch::default() })))
+        Box::new(MemoryFile::new(files, &[]))
     }
 }
 
@@ -55,11 +55,13 @@ const INJECTED: &str = "(injected)";
 
 /// The file. The system's view of it: what is not flushed is there too.
 #[derive(Clone)]
-struct MemoryFile(Arc<Inner>);
+pub(crate) struct MemoryFile(Arc<Inner>);
 
 struct Inner {
     bytes: Mutex<Vec<u8>>,
     watch: Watch,
+    /// The migrations that the product does not have yet.
+    later: Later,
 }
 
 impl fmt::Debug for MemoryFile {
@@ -70,7 +72,8 @@ impl fmt::Debug for MemoryFile {
 
 impl Site for MemoryFile {
     fn open(&self, options: &OpenOptions) -> Result<Ledger> {
-        Ok(Ledger::new(RedbBackend::open_on(self.clone(), Path::new(NAME), options)?, options))
+        let backend = RedbBackend::open_on_with_later_migrations(self.clone(), Path::new(NAME), options, self.0.later)?;
+        Ok(Ledger::new(backend, options))
     }
 
     fn watch(&self) -> &Watch {
@@ -86,6 +89,10 @@ fn error_of(failure: Failure) -> io::Error {
 }
 
 impl MemoryFile {
+    pub(crate) fn new(files: &Image, later: Later) -> MemoryFile {
+        MemoryFile(Arc::new(Inner { bytes: Mutex::new(files[NAME].clone()), watch: Watch::default(), later }))
+    }
+
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
         self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }

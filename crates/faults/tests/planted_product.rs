@@ -10,8 +10,10 @@ use runledger_backend_sqlite::SqliteBackend;
 use runledger_conformance::mutants::{BackendFault, Broken};
 use runledger_core::planted::{Defect, plant};
 use runledger_core::{Backend, Durability, Journal, Ledger, OpenOptions};
+use runledger_faults::crash;
 use runledger_faults::errors::{self, Plan};
 use runledger_faults::history::{Load, drive};
+use runledger_faults::migration::{Kind, lose_power};
 use runledger_faults::simulation::{self, Stage, simulate};
 use runledger_faults::{Around, Change, Op, Sqlite, Workload, scratch_directory};
 
@@ -97,6 +99,16 @@ fn slow_commits_alone_are_explained() {
     let directory = scratch_directory();
     let handles = [(); 2].map(|()| slow_sqlite(&directory.path().join("store")));
     assert_eq!(find_in_a_race(&handles, 12), None);
+}
+
+#[test]
+fn a_migration_without_a_transaction_is_found() {
+    let _planted = plant(Defect::MigrationHasNoTransaction);
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let tally = lose_power(kind, &crash::Plan::until_the_first(5));
+        println!("a migration of {kind:?} without a transaction: {tally}: {:?}", tally.violations.first());
+        assert!(!tally.violations.is_empty(), "{kind:?}: it went unnoticed");
+    }
 }
 
 #[test]
