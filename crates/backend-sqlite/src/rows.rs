@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use runledger_core::planted::{Defect, is_planted};
 use runledger_core::codec::{self, StateCodec, damaged};
+use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{
     AgentRun, AnswerForm, Error, Execution, Held, Id, MAX_LARGE, NodeRun, Principal, Record, Run, Status, Stored, Text, Time,
 };

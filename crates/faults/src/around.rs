@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use runledger_core::{
     AgentFilter, AgentRun, AnswerForm, Backend, Command, CompactReport, Deleted, EndedFilter, Error, ExpiredFilter, ExportRecord, Id,
-    NodeFilter, NodeRun, PageRequest, ProjectSummary, Put, Result, Rows, Run, RunFilter, RunStats, Stored, StoreInfo, Time, Tx,
+    NodeFilter, NodeRun, PageRequest, ProjectSummary, Put, Result, Rows, Run, RunFilter, RunStats, StoreInfo, Stored, Time, Tx,
     VerifyReport, Work,
 };
 

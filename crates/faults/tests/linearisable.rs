@@ -222,7 +222,10 @@ fn the_checker_tells_right_histories_from_wrong_ones() {
     };
     right("a claim of what is queued", vec![queued(1), claim(1, 2, 3, 7, Some(1))]);
     wrong("a claim that finds nothing while a run is queued", vec![queued(1), claim(1, 2, 3, 7, None)]);
-    right("a claim that finds nothing before a run is queued", vec![call(0, 0, 5, queued(1).op, run(1, 0, 0, None)), claim(1, 2, 3, 7, None)]);
+    right(
+        "a claim that finds nothing before a run is queued",
+        vec![call(0, 0, 5, queued(1).op, run(1, 0, 0, None)), claim(1, 2, 3, 7, None)],
+    );
     right("two claims of two runs", vec![queued(1), queued(2), claim(1, 2, 9, 7, Some(2)), claim(2, 2, 9, 8, Some(1))]);
     wrong("two claims of one run", vec![queued(1), queued(2), claim(1, 2, 9, 7, Some(1)), claim(2, 2, 9, 8, Some(1))]);
     wrong("a claim of the second run first", vec![queued(1), queued(2), claim(1, 2, 3, 7, Some(2)), claim(2, 4, 5, 8, Some(1))]);

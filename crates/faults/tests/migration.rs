@@ -40,7 +40,8 @@ fn assert_migrated(kind: Kind, ledger: &Ledger, path: &Path, state: &[u8]) {
 
 fn files(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = entries.filter(|path| !path.ends_with("store-shm")).map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    let mut files: Vec<_> =
+        entries.filter(|path| !path.ends_with("store-shm")).map(|path| (path.clone(), fs::read(path).unwrap())).collect();
     files.sort();
     files.retain(|(path, content)| !(content.is_empty() && path.ends_with("store-wal")));
     files

@@ -8,24 +8,62 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is named as the operation")]
 pub enum Op {
-    Queue { run: u8, at: u8 },
-    Start { run: u8, token: u16 },
-    Claim { token: u16 },
-    Reclaim { run: u8, token: u16, expired_by: Option<u8> },
-    Confirm { run: u8, token: u16, until: u8 },
-    Wait { run: u8, token: u16 },
-    Resume { run: u8, token: u16 },
-    Finish { run: u8, token: u16, succeeds: bool },
-    Cancel { run: u8 },
-    Get { run: u8 },
+    Queue {
+        run: u8,
+        at: u8,
+    },
+    Start {
+        run: u8,
+        token: u16,
+    },
+    Claim {
+        token: u16,
+    },
+    Reclaim {
+        run: u8,
+        token: u16,
+        expired_by: Option<u8>,
+    },
+    Confirm {
+        run: u8,
+        token: u16,
+        until: u8,
+    },
+    Wait {
+        run: u8,
+        token: u16,
+    },
+    Resume {
+        run: u8,
+        token: u16,
+    },
+    Finish {
+        run: u8,
+        token: u16,
+        succeeds: bool,
+    },
+    Cancel {
+        run: u8,
+    },
+    Get {
+        run: u8,
+    },
     /// The number of runs in each status.
     Stats,
     /// How many runs are listed in a status, and how many the total says.
-    List { status: u8 },
+    List {
+        status: u8,
+    },
     /// Two runs are queued in one step.
-    QueueTwo { runs: [u8; 2], at: u8 },
+    QueueTwo {
+        runs: [u8; 2],
+        at: u8,
+    },
     /// A run is cancelled and another one queued in one step.
-    Replace { old: u8, new: u8 },
+    Replace {
+        old: u8,
+        new: u8,
+    },
 }
 
 /// What is known of a run from an answer.

@@ -62,13 +62,11 @@ impl<'s> Fleet<'s> {
         // Clocks differ by up to 40 seconds, which is more than a lease. Handles do not decide about anything but who asks, so
         // that the history is the same on every stage.
         let mut skew = || (dice.below(81) as i64 - 40) * SECOND;
-        let workers: Vec<_> =
-            (0..plan.workers).map(|n| Worker { handle: n % stage.handles, skew_us: skew(), hold: None }).collect();
+        let workers: Vec<_> = (0..plan.workers).map(|n| Worker { handle: n % stage.handles, skew_us: skew(), hold: None }).collect();
         let agents: Vec<_> =
             (0..plan.workers.div_ceil(2)).map(|n| Agent { handle: n % stage.handles, skew_us: skew(), hold: None }).collect();
         let reapers: Vec<_> = (0..2).map(|_| Reaper { skew_us: skew(), ..Reaper::default() }).collect();
-        let mut fleet =
-            Fleet { world, dice, workers, agents, reapers, ghosts: Vec::new(), made: 0, turns: BinaryHeap::new(), turned: 0 };
+        let mut fleet = Fleet { world, dice, workers, agents, reapers, ghosts: Vec::new(), made: 0, turns: BinaryHeap::new(), turned: 0 };
         let turns = [Turn::Producer, Turn::Ghost, Turn::Operator].into_iter();
         let turns = turns.chain((0..fleet.workers.len()).map(Turn::Worker)).chain((0..fleet.agents.len()).map(Turn::Agent));
         for turn in turns.chain((0..fleet.reapers.len()).map(Turn::Reaper)).collect::<Vec<_>>() {

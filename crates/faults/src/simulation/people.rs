@@ -208,7 +208,8 @@ impl Fleet<'_> {
                 let id = self.name("node");
                 let node_type = if self.dice.once_in(2) { "agent" } else { "task" };
                 let index = self.dice.below(50) as u32;
-                let start = StartNode::new(project.clone(), id.clone(), run, hold.workflow.clone(), index, node_type, "step", "key", payload());
+                let start =
+                    StartNode::new(project.clone(), id.clone(), run, hold.workflow.clone(), index, node_type, "step", "key", payload());
                 let start = token(start.with_started_at(now).into());
                 if self.dice.once_in(3) {
                     return self.start_with_agent(handle, hold, start, &id, node_type);
@@ -331,7 +332,8 @@ impl Fleet<'_> {
             return Ok(self.within(SECOND));
         }
         // To the microsecond, now and then: a lease that ends at the bound has ended.
-        let ends: Vec<_> = self.world.shadow.runs.values().filter_map(|run| run.execution.as_ref()).map(|own| own.lease_expires_at).collect();
+        let ends: Vec<_> =
+            self.world.shadow.runs.values().filter_map(|run| run.execution.as_ref()).map(|own| own.lease_expires_at).collect();
         let end = self.pick(&ends).filter(|_| reaper == 0);
         self.reapers[reaper].runs = self.world.expired_runs(handle, end.unwrap_or(by))?;
         self.reapers[reaper].agents = self.world.expired_agents(handle, by)?;

@@ -137,7 +137,9 @@ impl<'s> World<'s> {
             (Command::ClaimRun(claim), Answer::MaybeRun(run)) => self.check_claim(handle, claim, run.as_ref()),
             (Command::ClaimAgent(claim), Answer::MaybeAgent(agent)) => self.check_agent_claim(handle, claim, agent.as_ref()),
             (Command::PurgeRuns(_), Answer::Purged(purged)) => self.check_purge(handle, command, purged),
-            (Command::DeleteRun(delete), Answer::Deleted(_)) => self.forget(handle, &(delete.project_id.clone(), delete.id.clone())).map(drop),
+            (Command::DeleteRun(delete), Answer::Deleted(_)) => {
+                self.forget(handle, &(delete.project_id.clone(), delete.id.clone())).map(drop)
+            }
             (Command::CancelRun(cancel), Answer::Run(run)) => {
                 let key = (cancel.project_id.clone(), cancel.id.clone());
                 self.check_run(handle, command, run)?;
@@ -199,9 +201,13 @@ impl<'s> World<'s> {
             must(token_of(&after.execution) == owner, || "it is owned by another than must be".into())?;
             if let Command::ConfirmRun(confirm) = command {
                 let end = before.execution.as_ref().map(|execution| execution.lease_expires_at.max(confirm.lease_expires_at));
-                must(after.execution.as_ref().map(|execution| execution.lease_expires_at) == end, || "the lease ends at another time".into())?;
+                must(after.execution.as_ref().map(|execution| execution.lease_expires_at) == end, || {
+                    "the lease ends at another time".into()
+                })?;
             }
-            must(before.workflow_id == after.workflow_id && before.queued_at == after.queued_at, || "what never changes has changed".into())?;
+            must(before.workflow_id == after.workflow_id && before.queued_at == after.queued_at, || {
+                "what never changes has changed".into()
+            })?;
         } else {
             must(after.attempt <= 1, || "a new run has had attempts".into())?;
         }
@@ -300,8 +306,7 @@ impl<'s> World<'s> {
     fn check_purge(&mut self, handle: usize, command: &Command, purged: &Purged) -> Checked<()> {
         let Command::PurgeRuns(purge) = command else { return Ok(()) };
         let ended = |run: &Run| run.finished_at.filter(|at| run.project_id == purge.project_id && *at < purge.finished_before);
-        let mut keys: Vec<(Time, Key)> =
-            self.shadow.runs.iter().filter_map(|(key, run)| ended(run).map(|at| (at, key.clone()))).collect();
+        let mut keys: Vec<(Time, Key)> = self.shadow.runs.iter().filter_map(|(key, run)| ended(run).map(|at| (at, key.clone()))).collect();
         keys.sort();
         let limit = purge.limit.map_or(usize::MAX, |limit| limit as usize);
         must(purged.has_more == (keys.len() > limit), || "whether more is left is not so".into())?;
