@@ -7,13 +7,13 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use runledger_core::{Id, Order, PageRequest, PageStart, Position, Status, Time, Window};
-use rusqlite::{CachedStatement, Statement};
+use rusqlite::{CachedStatement, Rows, Statement};
 
 use crate::db::Db;
 use crate::error::Outcome;
 
 /// The most arms that one statement merges. Past that, each is read by itself.
-const MERGED_ARMS: usize = 64;
+pub(crate) const MERGED_ARMS: usize = 64;
 
 /// What one kind of index is made of.
 #[derive(Clone, Copy, Debug)]
@@ -105,18 +105,11 @@ impl Slice {
 }
 
 impl Index {
-    /// The entries of some arms, in order.
-    pub(crate) fn walk(&self, db: &Db<'_>, arms: &[Arm], span: &Span, order: Order, slice: Slice) -> Outcome<Vec<Entry>> {
-        match arms.len() {
-            0 => Ok(Vec::new()),
-            1..=MERGED_ARMS => self.merge(db, arms.len(), order)?.entries(arms, span, slice),
-            _ => self.select(db, arms, span, order, slice),
-        }
-    }
-
-    /// A statement with which the engine merges a few arms.
-    pub(crate) fn merge<'c>(&self, db: &Db<'c>, arms: usize, order: Order) -> Outcome<Merge<'c>> {
-        let mut sql = String::with_capacity(256 * arms);
+    /// A statement with which the engine merges a few arms, and then does what `outer` says with what it calls `page`.
+    pub(crate) fn merge<'c>(&self, db: &Db<'c>, arms: usize, order: Order, outer: (&str, &str)) -> Outcome<Merge<'c>> {
+        let mut sql = String::with_capacity(256 * arms + outer.0.len() + outer.1.len());
+        sql.push_str(outer.0);
+        sql.push_str(" FROM (");
         for place in 0..arms {
             if place > 0 {
                 sql.push_str(" UNION ALL ");
@@ -124,12 +117,13 @@ impl Index {
             self.push_arm(&mut sql, 7 + 2 * place);
         }
         push_order(&mut sql, order);
-        sql.push_str(" LIMIT ?5 OFFSET ?6");
+        sql.push_str(" LIMIT ?5 OFFSET ?6) AS page ");
+        sql.push_str(outer.1);
         Ok(Merge(db.conn.prepare_cached(&sql)?))
     }
 
     /// The entries of many arms: the first ones of each, of which the first of all are kept.
-    fn select(&self, db: &Db<'_>, arms: &[Arm], span: &Span, order: Order, slice: Slice) -> Outcome<Vec<Entry>> {
+    pub(crate) fn select(&self, db: &Db<'_>, arms: &[Arm], span: &Span, order: Order, slice: Slice) -> Outcome<Vec<Entry>> {
         let offset = usize::try_from(slice.offset).unwrap_or(usize::MAX);
         let mut first = First::new(order, offset.saturating_add(slice.take));
         let mut sql = String::with_capacity(256);
@@ -176,7 +170,7 @@ impl Index {
         let Index { table, name, scope, time } = self;
         let status = parameter + 1;
         sql.push_str(&format!(
-            "SELECT {time}, id, key FROM {table} INDEXED BY {name} WHERE {scope} = ?{parameter} AND status = ?{status} \
+            "SELECT {time} AS time, id, key FROM {table} INDEXED BY {name} WHERE {scope} = ?{parameter} AND status = ?{status} \
              AND ({time}, id) > (?1, ?2) AND ({time}, id) < (?3, ?4)"
         ));
     }
@@ -186,8 +180,8 @@ impl Index {
 pub(crate) struct Merge<'c>(CachedStatement<'c>);
 
 impl Merge<'_> {
-    /// The entries of as many arms as the statement was made for.
-    pub(crate) fn entries(&mut self, arms: &[Arm], span: &Span, slice: Slice) -> Outcome<Vec<Entry>> {
+    /// The rows of as many arms as the statement was made for.
+    pub(crate) fn rows(&mut self, arms: &[Arm], span: &Span, slice: Slice) -> Outcome<Rows<'_>> {
         let statement = &mut self.0;
         span.bind(statement)?;
         // A page has at most 10,000 rows, and an offset is at most 2^63 - 1.
@@ -197,12 +191,7 @@ impl Merge<'_> {
             statement.raw_bind_parameter(7 + 2 * place, arm.scope)?;
             statement.raw_bind_parameter(8 + 2 * place, arm.status as i64)?;
         }
-        let mut rows = statement.raw_query();
-        let mut entries = Vec::with_capacity(slice.take.min(1024));
-        while let Some(row) = rows.next()? {
-            entries.push(Entry { time: row.get(0)?, key: row.get(2)? });
-        }
-        Ok(entries)
+        Ok(statement.raw_query())
     }
 }
 

@@ -10,7 +10,9 @@ use runledger_core::{
 };
 use rusqlite::params;
 
-use crate::arms::{AGENTS_OF_AGENT, AGENTS_OF_PROJECT, Arm, Entry, First, Index, RUNS_OF_PROJECT, RUNS_OF_WORKFLOW, Slice, Span};
+use crate::arms::{
+    AGENTS_OF_AGENT, AGENTS_OF_PROJECT, Arm, Entry, First, Index, MERGED_ARMS, Merge, RUNS_OF_PROJECT, RUNS_OF_WORKFLOW, Slice, Span,
+};
 use crate::db::{Counted, Db, Kind, read_counts, sum};
 use crate::error::Outcome;
 use crate::rows::{Columns, FromRow, agent_columns, node_columns, run_columns};
@@ -88,6 +90,8 @@ pub(crate) trait Executed: FromRow + Listed {
     const GROUP: Kind;
     const PROJECT_COUNTS: &'static str;
     const BY_ROW: &'static str;
+    /// What is before and after the entries of a page in the statement that reads their records with their large values.
+    const PAGE: (&'static str, &'static str);
     const NEXT_BUCKET: &'static str;
     const IN_BUCKET: &'static str;
     const IN_BUCKET_OF_PROJECT: &'static str;
@@ -96,7 +100,7 @@ pub(crate) trait Executed: FromRow + Listed {
 }
 
 macro_rules! executed {
-    ($type:ty, $table:literal, $columns:ident, $of_project:ident, $of_group:ident, $group:ident, $prefix:literal) => {
+    ($type:ty, $table:literal, $columns:ident, $of_project:ident, $of_group:ident, $group:ident, $prefix:literal, [$($large:ident),*]) => {
         impl Executed for $type {
             const OF_PROJECT: Index = $of_project;
             const OF_GROUP: Index = $of_group;
@@ -117,6 +121,18 @@ macro_rules! executed {
                 "cancelled FROM project WHERE key = ?1"
             );
             const BY_ROW: &'static str = concat!("SELECT ", $columns!(), " FROM ", $table, " WHERE key = ?1");
+            // Joined from the left, so that the order of the page stays, and what is missing is found out.
+            const PAGE: (&'static str, &'static str) = (
+                concat!(
+                    "SELECT page.time, ",
+                    $columns!("r."),
+                    $(", ", stringify!($large), ".checksum, ", stringify!($large), ".value"),*
+                ),
+                concat!(
+                    "LEFT JOIN ", $table, " r ON r.key = page.key"
+                    $(, " LEFT JOIN large_value ", stringify!($large), " ON ", stringify!($large), ".key = r.", stringify!($large))*
+                ),
+            );
             const NEXT_BUCKET: &'static str =
                 concat!("SELECT min(lease_bucket) FROM ", $table, " INDEXED BY ", $table, "_by_lease WHERE lease_bucket > ?1");
             const IN_BUCKET: &'static str = concat!(
@@ -141,8 +157,8 @@ macro_rules! executed {
     };
 }
 
-executed!(Run, "run", run_columns, RUNS_OF_PROJECT, RUNS_OF_WORKFLOW, Workflow, "");
-executed!(AgentRun, "agent_run", agent_columns, AGENTS_OF_PROJECT, AGENTS_OF_AGENT, Agent, "agents_");
+executed!(Run, "run", run_columns, RUNS_OF_PROJECT, RUNS_OF_WORKFLOW, Workflow, "", [input, output, source]);
+executed!(AgentRun, "agent_run", agent_columns, AGENTS_OF_PROJECT, AGENTS_OF_AGENT, Agent, "agents_", [prompt, usage, trace, diagnostics]);
 
 /// The record to which an index led, which is held against what the index said of it.
 fn by_row<R: Executed>(db: &Db<'_>, row: i64, form: AnswerForm, fits: impl FnOnce(&R) -> bool) -> Outcome<Stored<R>> {
@@ -151,12 +167,12 @@ fn by_row<R: Executed>(db: &Db<'_>, row: i64, form: AnswerForm, fits: impl FnOnc
         let mut rows = statement.query([row])?;
         match rows.next()? {
             Some(row) => R::from_row(db, &Columns::of(row))?,
-            None => return Err(Error::corrupt(format!("an index leads to a {} that is not there", R::ENTITY.as_str())).into()),
+            None => return Err(missing::<R>().into()),
         }
     };
     let record = &loaded.stored.record;
     if !fits(record) {
-        return Err(damaged(R::ENTITY, record.project_id(), record.key_id(), "an index does not agree with it").into());
+        return Err(disagreeing(record).into());
     }
     loaded.finish(db, form)
 }
@@ -204,14 +220,75 @@ fn list<R: Executed>(db: &Db<'_>, selection: &Selection<'_, R>, page: &PageReque
         Some(index.count(db, &arms, &Span::of(&selection.window))?)
     };
     let span = Span::of_page(&selection.window, page);
-    let mut entries = index.walk(db, &arms, &span, page.order, Slice::of_page(page))?;
-    let has_more = entries.len() > page.limit;
-    entries.truncate(page.limit);
-    let rows = entries.into_iter().map(|Entry { time, key }| {
-        let fits = |record: &R| record.position().time.unix_us() == time && (selection.matches)(record);
-        Ok(by_row(db, key, page.form, fits)?.record)
-    });
-    Ok(Rows { rows: rows.collect::<Outcome<_>>()?, total, has_more })
+    let (mut rows, has_more) = walk(db, &index, &arms, &span, page, selection.matches)?;
+    rows.truncate(page.limit);
+    Ok(Rows { rows, total, has_more })
+}
+
+/// The records of a page, and whether there are more. One more than the page holds may come along.
+fn walk<R: Executed>(
+    db: &Db<'_>,
+    index: &Index,
+    arms: &[Arm],
+    span: &Span,
+    page: &PageRequest,
+    matches: &dyn Fn(&R) -> bool,
+) -> Outcome<(Vec<R>, bool)> {
+    let slice = Slice::of_page(page);
+    match arms.len() {
+        0 => Ok((Vec::new(), false)),
+        1..=MERGED_ARMS => {
+            let mut merge = index.merge(db, arms.len(), page.order, R::PAGE)?;
+            let rows = records(db, &mut merge, arms, span, slice, page.form, matches)?;
+            let has_more = rows.len() > page.limit;
+            Ok((rows.into_iter().map(|stored| stored.record).collect(), has_more))
+        }
+        _ => {
+            let mut entries = index.select(db, arms, span, page.order, slice)?;
+            let has_more = entries.len() > page.limit;
+            entries.truncate(page.limit);
+            let rows = entries.into_iter().map(|Entry { time, key }| {
+                let fits = |record: &R| record.position().time.unix_us() == time && matches(record);
+                Ok(by_row(db, key, page.form, fits)?.record)
+            });
+            Ok((rows.collect::<Outcome<_>>()?, has_more))
+        }
+    }
+}
+
+/// The records to which a merge of arms leads, each of which is held against what the index said of it.
+fn records<R: Executed>(
+    db: &Db<'_>,
+    merge: &mut Merge<'_>,
+    arms: &[Arm],
+    span: &Span,
+    slice: Slice,
+    form: AnswerForm,
+    matches: &dyn Fn(&R) -> bool,
+) -> Outcome<Vec<Stored<R>>> {
+    let mut rows = merge.rows(arms, span, slice)?;
+    let mut records = Vec::with_capacity(slice.take.min(1024));
+    while let Some(row) = rows.next()? {
+        let columns = Columns::of(row).after(1);
+        if columns.get::<Option<i64>>(0)?.is_none() {
+            return Err(missing::<R>().into());
+        }
+        let loaded = R::from_row(db, &columns)?;
+        let record = &loaded.stored.record;
+        if record.position().time.unix_us() != row.get::<_, i64>(0)? || !matches(record) {
+            return Err(disagreeing(record).into());
+        }
+        records.push(loaded.finish_from(&columns.after(R::COLUMNS), form)?);
+    }
+    Ok(records)
+}
+
+fn missing<R: Executed>() -> Error {
+    Error::corrupt(format!("an index leads to a {} that is not there", R::ENTITY.as_str()))
+}
+
+fn disagreeing<R: Executed>(record: &R) -> Error {
+    damaged(R::ENTITY, record.project_id(), record.key_id(), "an index does not agree with it")
 }
 
 /// The first numbers of the arms of a list, with what the counters say of each.
@@ -243,23 +320,32 @@ pub(crate) fn next<R: Executed>(db: &Db<'_>, project: &Id, groups: Option<&[Id]>
         Some(_) => scopes::<R>(db, project, groups)?,
     };
     let arms = arms(&scopes, StatusSet::only(Status::Queued));
-    let entries = index.walk(db, &arms, &Span::all(), Order::Asc, Slice { offset: 0, take: 1 })?;
-    let Some(Entry { time, key }) = entries.first().copied() else { return Ok(None) };
-    let fits = |record: &R| record.position().time.unix_us() == time && StatusSet::only(Status::Queued).contains(record.status());
-    by_row(db, key, form, fits).map(Some)
+    let fits = |record: &R| StatusSet::only(Status::Queued).contains(record.status());
+    let first = Slice { offset: 0, take: 1 };
+    match arms.len() {
+        0 => Ok(None),
+        1..=MERGED_ARMS => {
+            let mut merge = index.merge(db, arms.len(), Order::Asc, R::PAGE)?;
+            Ok(records(db, &mut merge, &arms, &Span::all(), first, form, &fits)?.pop())
+        }
+        _ => match index.select(db, &arms, &Span::all(), Order::Asc, first)?.first() {
+            Some(Entry { time, key }) => {
+                by_row(db, *key, form, |record: &R| record.position().time.unix_us() == *time && fits(record)).map(Some)
+            }
+            None => Ok(None),
+        },
+    }
 }
 
 pub(crate) fn latest_runs(db: &Db<'_>, project: &Id, workflow_ids: &[Id], form: AnswerForm) -> Outcome<Vec<Run>> {
     let Some(project) = db.project(project)? else { return Ok(Vec::new()) };
-    let mut newest = RUNS_OF_WORKFLOW.merge(db, Status::ALL.len(), Order::Desc)?;
-    let span = Span::all();
+    let mut newest = RUNS_OF_WORKFLOW.merge(db, Status::ALL.len(), Order::Desc, Run::PAGE)?;
+    let (span, first) = (Span::all(), Slice { offset: 0, take: 1 });
     let mut runs = Vec::new();
     for Counted { key: scope, id, .. } in db.some_counted(Kind::Workflow, project, workflow_ids)? {
         let arms: Vec<Arm> = Status::ALL.iter().map(|status| Arm { scope, status: *status }).collect();
-        for Entry { time, key } in newest.entries(&arms, &span, Slice { offset: 0, take: 1 })? {
-            let fits = |run: &Run| run.started_at.unix_us() == time && run.workflow_id == id;
-            runs.push(by_row(db, key, form, fits)?.record);
-        }
+        let found = records(db, &mut newest, &arms, &span, first, form, &|run: &Run| run.workflow_id == id)?;
+        runs.extend(found.into_iter().map(|stored| stored.record));
     }
     Ok(runs)
 }

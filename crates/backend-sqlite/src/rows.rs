@@ -108,8 +108,53 @@ macro_rules! node_columns {
 /// The columns of an agent run, in the order in which they are read.
 macro_rules! agent_columns {
     () => {
-        "key, project, id, agent, status, attempt, created_at, started_at, completed_at, principal_type, principal_id, model_id, \
-         finish_reason, token, lease_ends_at, error, checksum, prompt, usage, trace, diagnostics"
+        agent_columns!("")
+    };
+    ($of:literal) => {
+        concat!(
+            $of,
+            "key, ",
+            $of,
+            "project, ",
+            $of,
+            "id, ",
+            $of,
+            "agent, ",
+            $of,
+            "status, ",
+            $of,
+            "attempt, ",
+            $of,
+            "created_at, ",
+            $of,
+            "started_at, ",
+            $of,
+            "completed_at, ",
+            $of,
+            "principal_type, ",
+            $of,
+            "principal_id, ",
+            $of,
+            "model_id, ",
+            $of,
+            "finish_reason, ",
+            $of,
+            "token, ",
+            $of,
+            "lease_ends_at, ",
+            $of,
+            "error, ",
+            $of,
+            "checksum, ",
+            $of,
+            "prompt, ",
+            $of,
+            "usage, ",
+            $of,
+            "trace, ",
+            $of,
+            "diagnostics"
+        )
     };
 }
 pub(crate) use {agent_columns, node_columns, run_columns};
@@ -149,17 +194,27 @@ pub(crate) struct Loaded<R> {
 
 impl<R: StateCodec> Loaded<R> {
     /// The record in the form that is asked for.
-    pub(crate) fn finish(mut self, db: &Db<'_>, form: AnswerForm) -> Outcome<Stored<R>> {
-        if form == AnswerForm::Record {
-            for (slot, key) in self.values.iter().enumerate() {
-                if let Some(key) = key {
-                    let record = &mut self.stored.record;
-                    match read_large_value(db, record, slot, *key)? {
-                        Ok(value) => record.set_large(slot, value),
-                        Err(fault) => {
-                            let what = format!("its {} {}", R::LARGE.get(slot).unwrap_or(&"value"), fault.words());
-                            return Err(damaged(R::ENTITY, record.project_id(), record.key_id(), &what).into());
-                        }
+    pub(crate) fn finish(self, db: &Db<'_>, form: AnswerForm) -> Outcome<Stored<R>> {
+        self.finish_with(form, |record, slot, key| read_large_value(db, record, slot, key))
+    }
+
+    /// The same, with its large values from these columns: a checksum and a value for each that it may have.
+    pub(crate) fn finish_from(self, values: &Columns<'_, '_>, form: AnswerForm) -> Outcome<Stored<R>> {
+        self.finish_with(form, |record, slot, _| checked_value(&values.after(2 * slot), record, slot))
+    }
+
+    fn finish_with(mut self, form: AnswerForm, read: impl Fn(&R, usize, i64) -> Outcome<Checked>) -> Outcome<Stored<R>> {
+        if form == AnswerForm::State {
+            return Ok(self.stored);
+        }
+        for (slot, key) in self.values.iter().enumerate() {
+            if let Some(key) = key {
+                let record = &mut self.stored.record;
+                match read(record, slot, *key)? {
+                    Ok(value) => record.set_large(slot, value),
+                    Err(fault) => {
+                        let what = format!("its {} {}", R::LARGE.get(slot).unwrap_or(&"value"), fault.words());
+                        return Err(damaged(R::ENTITY, record.project_id(), record.key_id(), &what).into());
                     }
                 }
             }
@@ -195,17 +250,22 @@ impl ValueFault {
     }
 }
 
+/// A large value, or what is wrong with it.
+pub(crate) type Checked = std::result::Result<Arc<str>, ValueFault>;
+
 /// Reads a large value, and holds it against its checksum.
-pub(crate) fn read_large_value<R: StateCodec>(
-    db: &Db<'_>,
-    record: &R,
-    slot: usize,
-    key: i64,
-) -> Outcome<std::result::Result<Arc<str>, ValueFault>> {
+pub(crate) fn read_large_value<R: StateCodec>(db: &Db<'_>, record: &R, slot: usize, key: i64) -> Outcome<Checked> {
     let mut statement = db.statement("SELECT checksum, value FROM large_value WHERE key = ?1")?;
     let mut rows = statement.query([key])?;
-    let Some(row) = rows.next()? else { return Ok(Err(ValueFault::Missing)) };
-    let checksum: i64 = row.get(0)?;
+    match rows.next()? {
+        Some(row) => checked_value(&Columns::of(row), record, slot),
+        None => Ok(Err(ValueFault::Missing)),
+    }
+}
+
+/// A large value from the columns of its checksum and itself.
+fn checked_value<R: StateCodec>(row: &Columns<'_, '_>, record: &R, slot: usize) -> Outcome<Checked> {
+    let Some(checksum) = row.get::<Option<i64>>(0)? else { return Ok(Err(ValueFault::Missing)) };
     let value = row.get_ref(1)?.as_blob().ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
     let Some(value) = value else { return Ok(Err(ValueFault::Unreadable)) };
     let matches = codec::large_checksum(R::ENTITY, record.project_id(), record.key_id(), slot, value) as i64 == checksum;

@@ -120,6 +120,9 @@ impl Ledger {
         }
         let clock = &*self.0.clock;
         if self.0.shares_commits {
+            if steps.len() == 1 {
+                return Ok(self.0.queue.submit(&**backend, clock, steps));
+            }
             let parts = parts(steps).into_iter();
             return Ok(parts.flat_map(|part| self.0.queue.submit(&**backend, clock, part)).collect());
         }
