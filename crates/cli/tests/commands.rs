@@ -129,9 +129,10 @@ fn a_store_copied_onto_itself_stays_as_it_is() {
     run(&["exec", &sqlite], QUEUE.as_bytes());
     let copy = run(&["copy", &sqlite, &sqlite], b"");
     assert_eq!((status(&copy), text(&copy.stdout)), (0, "{\"runs\":0,\"nodes\":0,\"agents\":0,\"skipped\":1}\n"));
+    // What is read is closed before what is written is opened, so that a store with one handle at a time is no exception.
     let redb = url("redb", dir.path(), "b.redb");
-    run(&["exec", &redb], b"");
-    assert_eq!(status(&run(&["copy", &redb, &redb], b"")), 6);
+    run(&["exec", &redb], QUEUE.as_bytes());
+    assert_eq!(text(&run(&["copy", &redb, &redb], b"").stdout), "{\"runs\":0,\"nodes\":0,\"agents\":0,\"skipped\":1}\n");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::context::{Context, Form};
 use crate::outcome::{Outcome, Result};
 use crate::progress::Bar;
 use crate::screen::out::Out;
+use crate::screen::text::records;
 
 /// Read a stream that export wrote from standard input, and store its records in one step
 ///
@@ -39,7 +40,7 @@ pub(crate) fn print_imported(cx: &Context, imported: &Imported) -> Result<Outcom
     let mut out = Out::new(cx.form_or(Form::Json));
     if out.form == Form::Table {
         let Imported { runs, nodes, agents, skipped, .. } = imported;
-        out.line(format!("{runs} runs, {nodes} node runs and {agents} agent runs stored; {skipped} were there already"))?;
+        out.line(format!("{} stored; {skipped} were there already", records(*runs, *nodes, *agents)))?;
     } else {
         out.json(&imported.to_json())?;
     }

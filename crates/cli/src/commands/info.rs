@@ -20,7 +20,7 @@ impl Info {
         let info = cx.reading(self.url.as_deref(), |ledger| Ok(ledger.store_info(GetStoreInfo::new())?))?;
         let mut out = cx.out();
         if out.form == Form::Table {
-            let mut sheet = Sheet::new(&["STORE", ""]);
+            let mut sheet = Sheet::new(&["WHAT", "IS"]);
             let rows = [
                 ("backend", info.backend.clone()),
                 ("address", shown(&info.address).into_owned()),

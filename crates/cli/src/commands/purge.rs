@@ -10,7 +10,7 @@ use crate::interrupt::{self, Stoppable};
 use crate::outcome::{Outcome, Result};
 use crate::progress::bar;
 use crate::screen::out::note;
-use crate::screen::text::{counted, shown};
+use crate::screen::text::{counted, records, shown};
 use crate::screen::time::{When, local_and_ago};
 
 /// Delete runs of a project that finished before a time, with all that is under them
@@ -48,7 +48,7 @@ impl Purge {
             let purged = self.purge(ledger, &project, before, ended)?;
             let mut out = cx.out();
             if out.form == Form::Table {
-                out.line(format!("deleted {} runs, {} node runs and {} agent runs", purged.runs, purged.nodes, purged.agents))?;
+                out.line(format!("deleted {}", records(purged.runs, purged.nodes, purged.agents)))?;
             } else {
                 out.json(&runledger::Answer::from(purged).to_json())?;
             }

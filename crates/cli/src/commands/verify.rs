@@ -8,7 +8,7 @@ use crate::outcome::{Outcome, Result};
 use crate::progress::spinner;
 use crate::screen::out::{Out, note};
 use crate::screen::table::Sheet;
-use crate::screen::text::shown;
+use crate::screen::text::{records, shown};
 
 /// Hold indexes, counters, checksums and references against the records
 ///
@@ -59,11 +59,8 @@ fn print(out: &mut Out, report: &VerifyReport) -> Result<()> {
         1 => "1 problem".to_owned(),
         several => format!("{several} problems"),
     };
-    let counts = format!(
-        "{} runs, {} node runs, {} agent runs checked; the engine's own check: {engine}",
-        checked.runs, checked.nodes, checked.agents
-    );
-    out.line(format!("{verdict}: {counts}"))?;
+    let counts = records(checked.runs, checked.nodes, checked.agents);
+    out.line(format!("{verdict}: {counts} checked; the engine's own check: {engine}"))?;
     out.flush()?;
     if !report.is_ok() {
         note(out.form, "verify never repairs: restore a backup, or export what can be read");

@@ -110,6 +110,11 @@ pub(crate) fn counted(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
+/// How many records there are of each kind.
+pub(crate) fn records(runs: u64, nodes: u64, agents: u64) -> String {
+    format!("{}, {} and {}", counted(runs, "run"), counted(nodes, "node run"), counted(agents, "agent run"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use runledger::{Answer, DeleteRun};
 
 use crate::context::{Context, Form};
 use crate::outcome::{Outcome, Result};
+use crate::screen::text::records;
 
 /// Delete a run that ended, with its node runs and their agent runs
 #[derive(Args)]
@@ -18,7 +19,7 @@ impl Delete {
         let deleted = cx.changing(None, |ledger| Ok(ledger.delete_run(DeleteRun::new(cx.project(ledger)?, &self.id))?))?;
         let mut out = cx.out();
         if out.form == Form::Table {
-            out.line(format!("deleted {} run, {} node runs and {} agent runs", deleted.runs, deleted.nodes, deleted.agents))?;
+            out.line(format!("deleted {}", records(deleted.runs, deleted.nodes, deleted.agents)))?;
         } else {
             out.json(&Answer::from(deleted).to_json())?;
         }

@@ -61,7 +61,7 @@ pub(crate) fn cancel(ledger: &Ledger, found: &Found<Run>, error: &Text, looked: 
         Stuck::Waiting => {
             // Mostly this tells already, and nothing is touched that went on.
             let there = ledger.get_run(GetRun::new(&run.project_id, &run.id).with_answer(AnswerForm::State))?;
-            if there.is_none_or(|there| there != *run) {
+            if there.is_none_or(|there| (there.attempt, there.waiting_since) != (run.attempt, run.waiting_since)) {
                 return Err(Error::new(Code::InvalidTransition, "the run went on"));
             }
             let resume = ResumeRun::new(&run.project_id, &run.id).with_execution(execution.clone()).with_answer(AnswerForm::State);

@@ -1,7 +1,7 @@
 //! `runledger runs show`.
 
 use clap::Args;
-use runledger::{AgentRun, AnswerForm, Code, Entity, Error, GetAgent, GetRun, Id, Ledger, ListNodes, NodeRun, Order, Record, Run};
+use runledger::{AgentRun, AnswerForm, Code, Entity, Error, GetAgent, GetRun, Id, Ledger, ListNodes, NodeRun, Order, Run};
 
 use super::timeline::{Timeline, print_tree};
 use crate::commands::agents::print_large;
@@ -10,7 +10,7 @@ use crate::context::{Context, Form};
 use crate::outcome::{Outcome, Result};
 use crate::screen::out::{Out, note};
 use crate::screen::rows::{Look, Row};
-use crate::screen::text::{bytes, counted, shown};
+use crate::screen::text::{counted, shown};
 use crate::screen::time::{local_and_ago, span, us_between};
 
 /// Show a run: who owns it, what it did when, and how that ended
@@ -107,11 +107,6 @@ impl Show {
         let time = |time| local_and_ago(time, look.now);
         let has_begun = run.attempt > 0;
         let queued_for = |queued| if has_begun { format!(", for {}", span(us_between(queued, run.started_at))) } else { String::new() };
-        let sizes: Vec<String> = Run::LARGE
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, name)| Some(format!("{name} {}", bytes(run.large(slot)?.len() as u64))))
-            .collect();
         let rows = [
             ("run", Some(shown(&run.id).into_owned())),
             ("project", Some(shown(&run.project_id).into_owned())),
@@ -124,7 +119,6 @@ impl Show {
             ("finished", run.finished_at.map(time)),
             ("took", has_begun.then(|| look.took(Some(run.started_at), run.finished_at))),
             ("asked by", Some(format!("{} {}", shown(&run.requested_by_principal.kind), shown(&run.requested_by_principal.id)))),
-            ("payloads", (!sizes.is_empty()).then(|| sizes.join(", "))),
         ];
         for (name, value) in rows {
             if let Some(value) = value {
