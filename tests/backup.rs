@@ -196,3 +196,25 @@ fn an_import_that_is_stopped_at_any_step_keeps_nothing() {
         assert_eq!(seen, [Stage::Reading, Stage::Checking, Stage::Storing]);
     }
 }
+
+#[test]
+fn a_verification_tells_its_progress_and_can_be_stopped() {
+    let stores = tempfile::tempdir().unwrap();
+    for (scheme, url, _) in backends(stores.path()).into_iter().filter(|(_, _, form)| *form == BackupForm::Store) {
+        let ledger = runledger::open(&format!("{url}?durability=relaxed")).unwrap();
+        queue(&ledger, 0..200);
+        let mut last = None;
+        let report = ledger.verify_store_with(&mut |progress| {
+            assert!(progress.stage == Stage::Verifying && progress.total.is_some_and(|total| progress.done <= total), "{progress:?}");
+            last = Some(progress);
+            ControlFlow::Continue(())
+        });
+        assert!(report.unwrap().is_ok());
+        let last = last.unwrap();
+        assert_eq!(Some(last.done), last.total, "{scheme}: all that was counted is checked");
+        let stopped =
+            ledger.verify_store_with(&mut |progress| if progress.done > 64 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+        assert_eq!(stopped.unwrap_err().code(), Code::Interrupted, "{scheme}");
+        assert!(ledger.verify_store_with(&mut runledger::unwatched()).unwrap().is_ok());
+    }
+}

@@ -33,7 +33,7 @@ use redb::{Database, StorageBackend};
 use runledger_core::{
     AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Entity, Error, ExpiredFilter, ExportRecord, Id, Mode, NewFile,
     NodeFilter, NodeRun, OnProgress, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo,
-    VerifyReport, Work,
+    VerifyReport, Work, unwatched,
 };
 
 use crate::error::{Coded, guarded, io_error, located};
@@ -343,7 +343,11 @@ impl Backend for RedbBackend {
     }
 
     fn verify(&self) -> Result<VerifyReport> {
-        let verify = || {
+        self.verify_with(&mut unwatched())
+    }
+
+    fn verify_with(&self, on_progress: OnProgress<'_>) -> Result<VerifyReport> {
+        let mut verify = || {
             self.ready()?;
             let db = self.db.share()?;
             let mut report = VerifyReport::default();
@@ -355,7 +359,7 @@ impl Backend for RedbBackend {
                 }
             }
             let view = guarded(|| View::of(engine(&db)?))?;
-            verify::verify(&view, &mut report)?;
+            verify::verify(&view, &mut report, on_progress)?;
             Ok(report)
         };
         verify().map_err(|error| self.located(error))

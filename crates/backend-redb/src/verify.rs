@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use redb::ReadableTableMetadata;
 use runledger_core::codec::StateCodec;
 use runledger_core::keys::{Key, KeyReader};
-use runledger_core::{AgentRun, AnswerForm, Code, Entity, Id, NodeRun, Problem, Record, Result, Run, Stored, VerifyReport};
+use runledger_core::{
+    AgentRun, AnswerForm, Code, Entity, Id, Meter, NodeRun, OnProgress, Problem, Record, Result, Run, Stage, Stored, VerifyReport,
+};
 
 use crate::error::{Coded, guarded};
 use crate::query::{View, count_of};
@@ -21,22 +24,30 @@ pub(crate) fn note_engine(report: &mut VerifyReport, sound: bool) {
 
 /// Checks one state of the store. What can't be read at all is a problem of the engine's kind, and ends the part that
 /// met it.
-pub(crate) fn verify<'v>(view: &'v View, report: &'v mut VerifyReport) -> Result<()> {
+pub(crate) fn verify<'v>(view: &'v View, report: &'v mut VerifyReport, on_progress: OnProgress<'v>) -> Result<()> {
+    let meter = Meter::start(on_progress, Stage::Verifying, rows_to_check(view).ok())?;
     let parts: [fn(&mut Check<'v>) -> Result<()>; 6] =
         [Check::runs, Check::nodes, Check::agents, Check::indexes, Check::large_values, Check::counters];
-    let mut check = Check { view, report, counters: BTreeMap::new() };
+    let mut check = Check { view, report, meter, counters: BTreeMap::new() };
     for part in parts {
         match guarded(|| part(&mut check)) {
             Err(error) if error.code() == Code::Corrupt => check.report.push(Problem::new("engine", error.message())),
             result => result?,
         }
     }
-    Ok(())
+    check.meter.finish()
+}
+
+/// How many rows are read to check the records and the entries that lead to them.
+fn rows_to_check(view: &View) -> Result<u64> {
+    let tables = [schema::RUNS, schema::NODES, schema::NODE_IDS, schema::AGENTS, schema::LARGE].into_iter();
+    guarded(|| tables.chain(schema::RUN_INDEXES).chain(schema::AGENT_INDEXES).map(|table| view.table(table)?.len().coded()).sum())
 }
 
 struct Check<'v> {
     view: &'v View,
     report: &'v mut VerifyReport,
+    meter: Meter<'v>,
     /// What each counter must be, by its table and key.
     counters: BTreeMap<(&'static str, Vec<u8>), u64>,
 }
@@ -101,6 +112,7 @@ impl Check<'_> {
 
     fn runs(&mut self) -> Result<()> {
         for row in all(&self.view.table(schema::RUNS)?)? {
+            self.meter.advance(1)?;
             let (key, row) = row.coded()?;
             let Some((project, id)) = self.record_key(Entity::Run, key.value()) else { continue };
             self.report.checked.runs += 1;
@@ -115,6 +127,7 @@ impl Check<'_> {
     fn nodes(&mut self) -> Result<()> {
         let (node_ids, runs) = (self.view.table(schema::NODE_IDS)?, self.view.table(schema::RUNS)?);
         for row in all(&self.view.table(schema::NODES)?)? {
+            self.meter.advance(1)?;
             let (key, row) = row.coded()?;
             let Some((project, id)) = KeyReader(key.value()).id().zip(schema::node_id(key.value())) else {
                 self.bad_key(Entity::Node);
@@ -144,6 +157,7 @@ impl Check<'_> {
 
     fn agents(&mut self) -> Result<()> {
         for row in all(&self.view.table(schema::AGENTS)?)? {
+            self.meter.advance(1)?;
             let (key, row) = row.coded()?;
             let Some((project, id)) = self.record_key(Entity::Agent, key.value()) else { continue };
             self.report.checked.agents += 1;
@@ -172,6 +186,7 @@ impl Check<'_> {
         }
         let nodes = self.view.table(schema::NODES)?;
         for row in all(&self.view.table(schema::NODE_IDS)?)? {
+            self.meter.advance(1)?;
             let (key, place) = row.coded()?;
             let Some((project, id)) = self.record_key(Entity::Node, key.value()) else { continue };
             let node_key = schema::placed_node_key(&project, &id, place.value());
@@ -191,6 +206,7 @@ impl Check<'_> {
     ) -> Result<()> {
         let records = self.view.table(records)?;
         for row in all(&self.view.table(table)?)? {
+            self.meter.advance(1)?;
             let (key, _) = row.coded()?;
             let Some((project, id)) = schema::indexed_record(table, key.value()) else {
                 self.bad_key(R::ENTITY);
@@ -212,6 +228,7 @@ impl Check<'_> {
     /// Every large value apart must be one that a record holds.
     fn large_values(&mut self) -> Result<()> {
         for row in all(&self.view.table(schema::LARGE)?)? {
+            self.meter.advance(1)?;
             let (key, _) = row.coded()?;
             match schema::read_large_key(key.value()) {
                 Some((Entity::Run, project, id, slot)) => {

@@ -23,7 +23,7 @@ use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{
     AgentFilter, AgentRun, AnswerForm, Backend, Code, CompactReport, Durability, Error, ExpiredFilter, ExportRecord, Id, Mode, NewFile,
     NodeFilter, NodeRun, OnProgress, OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo,
-    VerifyReport, Work,
+    VerifyReport, Work, unwatched,
 };
 use rusqlite::Connection;
 
@@ -349,9 +349,13 @@ impl Backend for SqliteBackend {
     }
 
     fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(&mut unwatched())
+    }
+
+    fn verify_with(&self, on_progress: OnProgress<'_>) -> Result<VerifyReport> {
         self.check_whole()?;
         wait_at_most(self.timeout);
-        let report = self.make_reader().and_then(|mut session| in_one_state(&mut session, verify::verify));
+        let report = self.make_reader().and_then(|mut session| in_one_state(&mut session, |db| verify::verify(db, on_progress)));
         self.told(report)
     }
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use runledger_core::codec::{self, StateCodec};
-use runledger_core::{AgentRun, Code, Entity, Error, Id, NodeRun, Problem, Run, Status, StatusCounts, VerifyReport};
+use runledger_core::{
+    AgentRun, Code, Entity, Error, Id, Meter, NodeRun, OnProgress, Problem, Run, Stage, Status, StatusCounts, VerifyReport,
+};
 
 use crate::db::{Db, Kind, read_counts};
 use crate::error::{Fault, Outcome};
@@ -14,16 +16,21 @@ use crate::schema;
 const MAX_ENGINE_LINES: usize = 100;
 
 /// What was found while the records were read, to be held against what is stored about them.
-struct Check<'a, 'c> {
+struct Check<'a, 'c, 'p> {
     db: &'a Db<'c>,
+    meter: Meter<'p>,
     report: VerifyReport,
     /// The records of each project, workflow or agent, by status.
     counted: HashMap<(Entity, Kind, i64), StatusCounts>,
     large_values: u64,
 }
 
-pub(crate) fn verify(db: &Db<'_>) -> Outcome<VerifyReport> {
-    let mut check = Check { db, report: VerifyReport::default(), counted: HashMap::new(), large_values: 0 };
+pub(crate) fn verify(db: &Db<'_>, on_progress: OnProgress<'_>) -> Outcome<VerifyReport> {
+    const RECORDS: &str = "SELECT (SELECT count(*) FROM run) + (SELECT count(*) FROM node_run) + (SELECT count(*) FROM agent_run)";
+    // A count that can't be had is no fault of its own: what is damaged shows below.
+    let total = db.conn.query_row(RECORDS, [], |row| row.get::<_, i64>(0)).ok().and_then(|total| u64::try_from(total).ok());
+    let meter = Meter::start(on_progress, Stage::Verifying, total)?;
+    let mut check = Check { db, meter, report: VerifyReport::default(), counted: HashMap::new(), large_values: 0 };
     check.step(Check::engine)?;
     check.step(Check::layout)?;
     check.step(Check::runs)?;
@@ -33,10 +40,11 @@ pub(crate) fn verify(db: &Db<'_>) -> Outcome<VerifyReport> {
     check.step(Check::leases)?;
     check.step(Check::values)?;
     check.step(Check::counters)?;
+    check.meter.finish()?;
     Ok(check.report)
 }
 
-impl Check<'_, '_> {
+impl Check<'_, '_, '_> {
     /// Takes one step, and has what is damaged past reading be a problem like any other.
     fn step(&mut self, step: impl FnOnce(&mut Self) -> Outcome<()>) -> Outcome<()> {
         match step(self) {
@@ -99,6 +107,7 @@ impl Check<'_, '_> {
         let mut checked = 0;
         while let Some(row) = rows.next()? {
             checked += 1;
+            self.meter.advance(1)?;
             let (loaded, checksum) = match R::from_row_unchecked(db, &Columns::of(row)) {
                 Ok(read) => read,
                 Err(fault) if fault.code() == Code::Corrupt => {

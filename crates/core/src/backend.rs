@@ -310,6 +310,15 @@ pub trait Backend: Send + Sync + 'static {
     /// As [`Backend::get_run`]; what is wrong in the store is no error but a problem of the report.
     fn verify(&self) -> Result<VerifyReport>;
 
+    /// As [`Backend::verify`], and tells the progress.
+    ///
+    /// # Errors
+    /// `interrupted`, or as [`Backend::get_run`].
+    fn verify_with(&self, on_progress: OnProgress<'_>) -> Result<VerifyReport> {
+        let _ = on_progress;
+        self.verify()
+    }
+
     /// Gives unused space back.
     ///
     /// # Errors

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::progress::unwatched;
 use crate::record::names;
 use crate::*;
 

@@ -182,6 +182,15 @@ impl Ledger {
         }
     }
 
+    /// As [`Ledger::verify_store`], with a callback that is told the progress and can stop it.
+    ///
+    /// # Errors
+    /// `interrupted` when the callback stopped it, else those of the store.
+    pub fn verify_store_with(&self, on_progress: OnProgress<'_>) -> Result<VerifyReport> {
+        let backend = self.enter()?;
+        without_panic(|| backend.verify_with(on_progress))
+    }
+
     /// Waits for the calls that are under way, closes the engine and gives up its locks. Later calls answer `closed`; a
     /// second close is `Ok`. Dropping the last clone closes too, but can't report an error.
     ///

@@ -41,7 +41,7 @@ pub use error::*;
 pub use ledger::*;
 pub use open::*;
 pub use payload::*;
-pub use progress::{Meter, OnProgress, Progress, Stage};
+pub use progress::{Meter, OnProgress, Progress, Stage, unwatched};
 pub use query::*;
 pub use record::*;
 pub use request::*;

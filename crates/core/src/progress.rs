@@ -18,6 +18,8 @@ names! {
         Storing = 3, "storing";
         /// A store is copied to a backup. Counted in pages or rows of its engine.
         Copying = 4, "copying";
+        /// A store is held against itself. Counted in records and entries of indexes.
+        Verifying = 5, "verifying";
     }
 }
 
@@ -85,6 +87,6 @@ impl<'a> Meter<'a> {
 }
 
 /// The callback of a call that nobody watches.
-pub(crate) fn unwatched() -> impl FnMut(Progress) -> ControlFlow<()> {
+pub fn unwatched() -> impl FnMut(Progress) -> ControlFlow<()> {
     |_| ControlFlow::Continue(())
 }

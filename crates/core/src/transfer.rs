@@ -10,7 +10,6 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::json::read::Fields;
 use crate::json::scan::{Kind, Raw};
 use crate::json::write::Object;
-use crate::progress::unwatched;
 use crate::shape::{Field, Shape};
 use crate::*;
 
