@@ -11,12 +11,18 @@ use crate::interrupt::{self, Stoppable};
 /// Shows how far a long call has come, and stops it when the command is interrupted.
 pub(crate) struct Bar {
     shown: Option<(Stage, ProgressBar)>,
-    _stoppable: Stoppable,
+    _stoppable: Option<Stoppable>,
 }
 
 impl Bar {
+    /// For a call that an interrupt asks to stop.
     pub(crate) fn new() -> Bar {
-        Bar { shown: None, _stoppable: Stoppable::new() }
+        Bar { shown: None, _stoppable: Some(Stoppable::new()) }
+    }
+
+    /// For a call that may wait for somebody else and has nothing to clean up: an interrupt ends the command at once.
+    pub(crate) fn of_waiting() -> Bar {
+        Bar { shown: None, _stoppable: None }
     }
 
     /// What to hand to a call that tells its progress.

@@ -26,8 +26,10 @@ impl Import {
     pub(crate) fn run(self, cx: &Context) -> Result<Outcome> {
         let address = cx.address(self.url.as_deref())?;
         let limits = runledger::options_at(address, cx.options(Mode::Create))?.limits();
-        let mut bar = Bar::new();
+        let mut bar = Bar::of_waiting();
         let mut stream = CheckedStream::read_with(&mut io::stdin().lock(), limits, &mut |progress| bar.tell(progress))?;
+        drop(bar);
+        let mut bar = Bar::new();
         let imported =
             cx.filling(Some(address), |ledger| Ok(ledger.import_checked_with(&mut stream, &mut |progress| bar.tell(progress))?))?;
         drop(bar);

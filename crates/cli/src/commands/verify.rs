@@ -1,11 +1,11 @@
 //! `runledger verify`.
 
 use clap::Args;
-use runledger::{Answer, VerifyReport, VerifyStore};
+use runledger::{Answer, VerifyReport};
 
 use crate::context::{Context, Form};
 use crate::outcome::{Outcome, Result};
-use crate::progress::spinner;
+use crate::progress::Bar;
 use crate::screen::out::{Out, note};
 use crate::screen::table::Sheet;
 use crate::screen::text::{records, shown};
@@ -21,10 +21,9 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(self, cx: &Context) -> Result<Outcome> {
-        let spinner = spinner("verifying");
-        let verified = cx.reading(self.url.as_deref(), |ledger| Ok(ledger.verify_store(VerifyStore::new())?));
-        spinner.finish_and_clear();
-        let report = verified?;
+        let mut bar = Bar::new();
+        let report = cx.reading(self.url.as_deref(), |ledger| Ok(ledger.verify_store_with(&mut |progress| bar.tell(progress))?))?;
+        drop(bar);
         let outcome = if report.is_ok() { Outcome::Done } else { Outcome::Findings };
         let mut out = cx.out();
         match out.form {
