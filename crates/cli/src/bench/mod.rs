@@ -2,6 +2,7 @@
 
 mod load;
 pub(crate) mod measured;
+pub(crate) mod page;
 
 use std::path::PathBuf;
 use std::thread;

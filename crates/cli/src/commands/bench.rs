@@ -6,6 +6,7 @@ use clap::Args;
 use runledger::{COMPILED_BACKENDS, Durability};
 
 use crate::bench::measured::{Latency, Measured};
+use crate::bench::page::page;
 use crate::bench::{Plan, Target, measure};
 use crate::context::{Context, Form};
 use crate::interrupt::Stoppable;
@@ -14,6 +15,7 @@ use crate::progress::spinner;
 use crate::screen::out::{Out, note};
 use crate::screen::table::Sheet;
 use crate::screen::text::{bytes, shown};
+use crate::whole_file;
 
 /// Measure every backend against each other, on this machine and disk
 ///
@@ -39,6 +41,9 @@ pub(crate) struct Bench {
     /// How many runs there are when lists are measured
     #[arg(long, default_values_t = [1_000, 10_000, 100_000], value_delimiter = ',', value_name = "N")]
     lists: Vec<u64>,
+    /// Write a page with charts to this file as well
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// The directory on whose disk to measure
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
@@ -74,6 +79,9 @@ impl Bench {
         let measured = measure(&plan, &targets, |what| spinner.set_message(what.to_owned()));
         spinner.finish_and_clear();
         let measured = measured?;
+        if let Some(path) = &self.out {
+            whole_file::write(path, |out| Ok(out.write_all(page(&measured).as_bytes())?))?;
+        }
         let mut out = cx.out();
         match out.form {
             Form::Table => print(&mut out, &measured)?,

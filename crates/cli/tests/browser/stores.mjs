@@ -6,7 +6,7 @@ import { join } from 'node:path';
 export const NOW = '2026-03-01T12:00:00Z';
 
 const at = (seconds) => new Date(Date.parse(NOW) - seconds * 1000).toISOString();
-const program = process.env.RUNLEDGER_BIN ?? 'runledger';
+export const program = process.env.RUNLEDGER_BIN ?? 'runledger';
 
 /** Carries out commands on a store, as many as fit in a step. */
 function carryOut(url, commands) {
