@@ -57,7 +57,7 @@ pub use runledger_backend_memory as memory;
 #[cfg(feature = "redb")]
 #[doc(inline)]
 pub use runledger_backend_redb as redb;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 #[doc(inline)]
 pub use runledger_backend_sqlite as sqlite;
 #[doc(inline)]

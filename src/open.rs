@@ -61,7 +61,7 @@ pub fn open_with(url: &str, options: OpenOptions) -> Result<Ledger> {
     match scheme {
         #[cfg(feature = "memory")]
         "memory" => open_memory(&options),
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sqlite-system")]
         "sqlite" => open_sqlite(path, &options),
         #[cfg(feature = "redb")]
         "redb" => open_redb(path, &options),
@@ -133,7 +133,7 @@ pub fn open_memory(options: &OpenOptions) -> Result<Ledger> {
 ///
 /// # Errors
 /// `invalid_input` for an empty path or one with a NUL; else what the backend answers.
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 pub fn open_sqlite(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Ledger> {
     Ok(Ledger::new(crate::sqlite::SqliteBackend::open(path.as_ref(), options)?, options))
 }
@@ -211,7 +211,7 @@ mod tests {
             ("sqlite:50%", "path"),
             ("sqlite:50%.db", "path"),
         ] {
-            if url.starts_with("memory") && !cfg!(feature = "memory") || url.starts_with("sqlite") && !cfg!(feature = "sqlite") {
+            if url.starts_with("memory") && !cfg!(feature = "memory") || url.starts_with("sqlite") && !cfg!(feature = "sqlite-system") {
                 continue;
             }
             assert_eq!(refused(url), (Code::InvalidInput, Some(field.to_owned())), "{url}");
@@ -225,18 +225,19 @@ mod tests {
             assert_eq!(error.code(), Code::Unsupported);
             assert!(!error.message().contains("secret"));
         }
-        let is_on = [("memory:", cfg!(feature = "memory")), ("sqlite:x", cfg!(feature = "sqlite")), ("redb:x", cfg!(feature = "redb"))];
+        let is_on =
+            [("memory:", cfg!(feature = "memory")), ("sqlite:x", cfg!(feature = "sqlite-system")), ("redb:x", cfg!(feature = "redb"))];
         for (url, _) in is_on.into_iter().filter(|(_, is_on)| !is_on) {
             assert_eq!(refused(url).0, Code::Unsupported, "{url}");
         }
     }
 
-    #[cfg(any(feature = "sqlite", feature = "redb"))]
+    #[cfg(any(feature = "sqlite-system", feature = "redb"))]
     #[test]
     fn the_odd_characters_of_a_path_name_exactly_that_file() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().to_str().unwrap();
-        let schemes = [cfg!(feature = "sqlite").then_some("sqlite"), cfg!(feature = "redb").then_some("redb")];
+        let schemes = [cfg!(feature = "sqlite-system").then_some("sqlite"), cfg!(feature = "redb").then_some("redb")];
         for scheme in schemes.into_iter().flatten() {
             for (escaped, name) in [("q%3fx=1", "q?x=1"), ("h%23ash", "h#ash"), ("per%2541cent", "per%41cent"), ("sp é", "sp é")] {
                 open(&format!("{scheme}:{base}/{scheme}-{escaped}")).unwrap().close().unwrap();

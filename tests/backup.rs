@@ -16,7 +16,7 @@ fn backends(directory: &Path) -> Vec<(&'static str, String, BackupForm)> {
     if cfg!(feature = "memory") {
         add("memory", "", BackupForm::Stream);
     }
-    if cfg!(feature = "sqlite") {
+    if cfg!(feature = "sqlite-system") {
         add("sqlite", "runs.db", BackupForm::Store);
     }
     if cfg!(feature = "redb") {

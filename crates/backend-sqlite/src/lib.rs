@@ -12,6 +12,7 @@ mod query;
 mod rows;
 mod schema;
 mod session;
+mod shared;
 mod transact;
 mod verify;
 
@@ -32,6 +33,7 @@ use crate::db::Db;
 use crate::error::{Fault, Outcome};
 use crate::place::Place;
 use crate::session::Session;
+use crate::shared::Held;
 use crate::transact::SqliteTx;
 
 /// The log is cut back when it has grown past this, in bytes. The engine begins it anew by itself whenever no reader is
@@ -75,6 +77,8 @@ struct Writer {
     /// `None` on a store that is opened read-only or closed.
     session: Option<Session>,
     log: LogWatch,
+    // After the connections, which are what it is about.
+    held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -89,8 +93,8 @@ impl SqliteBackend {
     /// Opens the store in the file at `path`, which is created where the options say so.
     ///
     /// # Errors
-    /// `invalid_input` for an empty path; `io` where there is no such directory or file, or the system refuses;
-    /// `read_only` where the file or its directory can't be written; `not_a_ledger` and `schema_too_new` for a file that
+    /// `invalid_input` for an empty path, or a file that this process has open by other means; `io` where there is no such
+    /// directory or file, or the system refuses; `read_only` where the file or its directory can't be written; `not_a_ledger` and `schema_too_new` for a file that
     /// is left untouched; `corrupt` for a damaged one; `busy` where another process holds it for longer than the options
     /// allow to wait.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<SqliteBackend> {
@@ -108,10 +112,12 @@ impl SqliteBackend {
     fn open_at(mut place: Place, options: &OpenOptions) -> Result<SqliteBackend> {
         let timeout = Duration::from_millis(options.busy_timeout_ms);
         wait_at_most(timeout);
+        let mut held = Held::claim(&place.path, options.allow_shared_file)?;
         let (conn, access) = match options.mode {
             Mode::ReadOnly => (None, schema::open_read_only(&place, options)?),
             Mode::Create | Mode::Existing => (Some(schema::open_writer(&mut place, options)?), Access::Write),
         };
+        held.opened(&place.path);
         Ok(SqliteBackend {
             place,
             durability: options.durability,
@@ -119,7 +125,11 @@ impl SqliteBackend {
             timeout,
             access,
             readers: Readers::default(),
-            writer: Mutex::new(Writer { session: conn.map(Session::of), log: LogWatch { max_bytes: MAX_LOG_BYTES, commits: 0 } }),
+            writer: Mutex::new(Writer {
+                session: conn.map(Session::of),
+                log: LogWatch { max_bytes: MAX_LOG_BYTES, commits: 0 },
+                held: Some(held),
+            }),
             broken: OnceLock::new(),
         })
     }
@@ -163,7 +173,7 @@ impl SqliteBackend {
         let mut writer = self.writer();
         // Another thread may have met a failed flush while this one waited.
         self.check_whole()?;
-        let Writer { session, log } = &mut *writer;
+        let Writer { session, log, .. } = &mut *writer;
         let session = session.as_mut().ok_or_else(closed)?;
         wait_at_most(self.timeout);
         let used = use_it(session, log);
@@ -365,7 +375,11 @@ impl Backend for SqliteBackend {
 
     fn close(&self) -> Result<()> {
         self.readers.close();
-        let Some(session) = self.writer().session.take() else { return Ok(()) };
+        let (session, _held) = {
+            let mut writer = self.writer();
+            (writer.session.take(), writer.held.take())
+        };
+        let Some(session) = session else { return Ok(()) };
         let conn = session.into_owner();
         wait_at_most(self.timeout);
         // The last connection to a store copies its log into the file and removes it.

@@ -64,6 +64,9 @@ pub struct OpenOptions {
     pub max_payload_bytes: usize,
     /// SQLite's journal. It decides at creation; on an existing store, absent means as it is, given means switch.
     pub journal: Option<Journal>,
+    /// Whether a SQLite file may be opened that this process has open by other means, though closing that drops the store's
+    /// locks. Without it such a file is refused, where the system lets it be seen (on Linux).
+    pub allow_shared_file: bool,
     /// Where times come from that a caller does not give.
     pub clock: Arc<dyn Clock>,
     /// Told how far the repair of a store has come that was not closed.
@@ -81,6 +84,7 @@ impl Default for OpenOptions {
             busy_timeout_ms: DEFAULT_BUSY_TIMEOUT_MS,
             max_payload_bytes: DEFAULT_MAX_PAYLOAD_BYTES,
             journal: None,
+            allow_shared_file: false,
             clock: Arc::new(SystemClock),
             on_repair: None,
         }
@@ -95,6 +99,7 @@ impl fmt::Debug for OpenOptions {
             .field("busy_timeout_ms", &self.busy_timeout_ms)
             .field("max_payload_bytes", &self.max_payload_bytes)
             .field("journal", &self.journal)
+            .field("allow_shared_file", &self.allow_shared_file)
             .finish_non_exhaustive()
     }
 }
@@ -140,6 +145,13 @@ impl OpenOptions {
         self
     }
 
+    /// Whether a SQLite file may be opened that this process has open by other means.
+    #[must_use]
+    pub fn with_allow_shared_file(mut self, allow_shared_file: bool) -> Self {
+        self.allow_shared_file = allow_shared_file;
+        self
+    }
+
     /// Where times come from that a caller does not give.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
@@ -170,6 +182,7 @@ impl OpenOptions {
             "journal" => self.journal = Some(word(name, value, Journal::from_name)?),
             "busy_timeout_ms" => self.busy_timeout_ms = number(name, value)?,
             "max_payload_bytes" => self.max_payload_bytes = number(name, value)?,
+            "allow_shared_file" => self.allow_shared_file = word(name, value, |value| value.parse().ok())?,
             _ => return Err(Error::invalid(name, "there is no such option")),
         }
         Ok(())

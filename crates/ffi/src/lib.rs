@@ -12,6 +12,7 @@
 mod abi;
 mod doc;
 mod error;
+mod fork;
 mod json;
 mod log;
 mod outline;

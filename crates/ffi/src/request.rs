@@ -6,7 +6,10 @@ use runledger::{Error, Result, Time};
 use serde_json::value::RawValue;
 
 use crate::error::runledger_error;
-use crate::wall::{Out, borrow_mut, entry, give, take_back, text, text_of};
+use crate::wall::{Out, borrow, borrow_mut, entry, give, take_back, text, text_of};
+
+/// The field of a batch that holds its commands.
+const COMMANDS: &str = "commands";
 
 /// A request that is put together field by field. The first field that is refused is remembered, and answered by
 /// runledger_call_request, so that a program need not look at every single setting.
@@ -20,6 +23,8 @@ pub struct runledger_request {
 #[derive(Debug)]
 enum Value {
     Json(String),
+    /// The commands of a batch.
+    List(Vec<String>),
     Object(Vec<(String, Value)>),
 }
 
@@ -36,6 +41,28 @@ impl runledger_request {
         let mut json = String::with_capacity(256);
         write(&mut json, &self.fields);
         Ok(json)
+    }
+
+    /// The request as a command of a batch, which names its operation.
+    fn to_command(&self) -> Result<String> {
+        let fields = self.to_json()?;
+        let comma = if self.fields.is_empty() { "" } else { "," };
+        Ok(format!("{{\"op\":{}{comma}{}", quoted(&self.op), &fields[1..]))
+    }
+
+    fn add(&mut self, command: Result<String>) -> Result<()> {
+        let command = command.inspect_err(|error| {
+            self.refused.get_or_insert_with(|| error.clone());
+        })?;
+        let place = self.fields.iter().position(|(name, _)| name == COMMANDS).unwrap_or_else(|| {
+            self.fields.push((COMMANDS.to_owned(), Value::List(Vec::new())));
+            self.fields.len() - 1
+        });
+        match &mut self.fields[place].1 {
+            Value::List(commands) => commands.push(command),
+            value => *value = Value::List(vec![command]),
+        }
+        Ok(())
     }
 
     fn set(&mut self, path: &str, json: Result<String>) -> Result<()> {
@@ -62,12 +89,12 @@ fn put(fields: &mut Vec<(String, Value)>, path: &str, rest: &str, json: String) 
         *value = Value::Json(json);
         return Ok(());
     };
-    if let Value::Json(_) = value {
+    if !matches!(value, Value::Object(_)) {
         *value = Value::Object(Vec::new());
     }
     match value {
         Value::Object(nested) => put(nested, path, below, json),
-        Value::Json(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -81,6 +108,11 @@ fn write(json: &mut String, fields: &[(String, Value)]) {
         json.push(':');
         match value {
             Value::Json(value) => json.push_str(value),
+            Value::List(items) => {
+                json.push('[');
+                json.push_str(&items.join(","));
+                json.push(']');
+            }
             Value::Object(nested) => write(json, nested),
         }
     }
@@ -177,6 +209,22 @@ pub unsafe extern "C" fn runledger_request_set_json(
     };
     // SAFETY: the caller answers for the handle and the text.
     unsafe { set(request, field, json) }
+}
+
+/// Adds a command to a request of the operation "batch", which carries out all of its commands or none, in one step. The
+/// command stays yours. A field of it that was refused is remembered by the batch too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn runledger_request_add_command(batch: *mut runledger_request, command: *const runledger_request) -> i32 {
+    let body = || {
+        if std::ptr::eq(batch, command) {
+            return Err(Error::invalid("command", "a batch can't be a command of itself"));
+        }
+        // SAFETY: the caller answers for the handles, which are two.
+        let (batch, command) = unsafe { (borrow_mut(batch, "batch")?, borrow(command, "command")?) };
+        batch.add(command.to_command())
+    };
+    // SAFETY: no error is asked for.
+    unsafe { entry(std::ptr::null_mut(), body) }
 }
 
 /// Frees a request; NULL is nothing.

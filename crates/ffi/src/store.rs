@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::doc::runledger_doc;
 use crate::error::runledger_error;
+use crate::fork;
 use crate::json::Members;
 use crate::request::runledger_request;
 use crate::wall::{Out, borrow, bytes_of, entry, give, take_back, text};
@@ -36,11 +37,19 @@ pub unsafe extern "C" fn runledger_store_open(
             // SAFETY: as above.
             set_options(&mut options, unsafe { text(options_json, "options_json")? })?;
         }
+        fork::prepare();
         out.put(give(runledger_store(runledger::open_with(url, options)?)));
         Ok(())
     };
     // SAFETY: the caller answers for the place of the error.
     unsafe { entry(err, body) }
+}
+
+impl runledger_store {
+    /// A store for C that Rust has opened, over a backend of its own for instance.
+    pub fn of(ledger: Ledger) -> *mut runledger_store {
+        give(runledger_store(ledger))
+    }
 }
 
 fn set_options(options: &mut OpenOptions, json: &str) -> Result<()> {

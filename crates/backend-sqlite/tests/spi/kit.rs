@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use runledger_backend_sqlite::SqliteBackend;
 use runledger_core::{
-    AgentRun, Backend, Command, Execution, Id, NodeRun, OpenOptions, Payload, Principal, Put, Record, Result, Run, Status, Stored, Text,
-    Time, Tx, Work,
+    AgentRun, AnswerForm, Backend, Command, Execution, Id, NodeRun, OpenOptions, Payload, Principal, Put, Record, Result, Run, Status,
+    Stored, Text, Time, Tx, Work,
 };
 
 /// A work that does what a closure says.
@@ -33,6 +33,14 @@ pub(crate) fn place() -> (tempfile::TempDir, PathBuf) {
 
 pub(crate) fn open(path: &Path) -> SqliteBackend {
     SqliteBackend::open(path, &OpenOptions::new()).unwrap()
+}
+
+pub(crate) fn add(backend: &SqliteBackend, id: &str) {
+    write(backend, |tx| tx.put_run(&Put::insert(new_run("p", id, "wf", 1)))).unwrap();
+}
+
+pub(crate) fn has(backend: &SqliteBackend, id: &str) -> bool {
+    backend.get_run(&"p".into(), &id.into(), AnswerForm::Record).unwrap().is_some()
 }
 
 pub(crate) fn time(us: i64) -> Time {

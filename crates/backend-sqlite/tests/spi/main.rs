@@ -8,3 +8,4 @@ mod lists;
 mod opening;
 mod processes;
 mod records;
+mod shared;

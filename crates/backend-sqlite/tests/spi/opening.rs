@@ -4,20 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use runledger_backend_sqlite::SqliteBackend;
-use runledger_core::{AnswerForm, Backend, Code, Error, Journal, Mode, OpenOptions, Put};
+use runledger_core::{Backend, Code, Error, Journal, Mode, OpenOptions};
 
-use crate::kit::{new_run, open, place, write};
+use crate::kit::{add, has, open, place, write};
 
 fn refused(path: &Path, mode: Mode) -> Error {
     SqliteBackend::open(path, &OpenOptions::new().with_mode(mode).with_busy_timeout_ms(200)).unwrap_err()
-}
-
-fn add(backend: &SqliteBackend, id: &str) {
-    write(backend, |tx| tx.put_run(&Put::insert(new_run("p", id, "wf", 1)))).unwrap();
-}
-
-fn has(backend: &SqliteBackend, id: &str) -> bool {
-    backend.get_run(&"p".into(), &id.into(), AnswerForm::Record).unwrap().is_some()
 }
 
 /// The names and contents of everything in a directory.
