@@ -49,7 +49,8 @@
  * FORK
  *   A store that was carried over fork() answers RUNLEDGER_CLOSED in the child. Close and free forget it there without
  *   touching the parent's files and locks. Docs and errors stay usable. The child may open stores of its own.
- *   A child that neither execs nor exits shares the lock of an inherited redb file and keeps it, even when the parent is gone.
+ *   A child that neither execs nor exits shares the lock of an inherited redb file, and keeps it when the parent ends without
+ *   having closed the store.
  *   Fork while no other thread is in a call: what other threads held at that moment stays held in the child.
  *
  * SQLITE FILES
@@ -430,6 +431,12 @@ int32_t runledger_request_set_time_us(runledger_request *request, const char *fi
  Sets a field to a JSON value: a payload, which is kept byte for byte, or a list. `len` may be RUNLEDGER_NTS.
  */
 int32_t runledger_request_set_json(runledger_request *request, const char *field, const char *value, size_t len);
+
+/*
+ Adds a command to a request of the operation "batch", which carries out all of its commands or none, in one step. The
+ command stays yours. A field of it that was refused is remembered by the batch too.
+ */
+int32_t runledger_request_add_command(runledger_request *batch, const runledger_request *command);
 
 /*
  Frees a request; NULL is nothing.

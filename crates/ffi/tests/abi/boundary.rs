@@ -5,7 +5,7 @@ use std::ptr;
 
 use runledger_ffi::*;
 
-use crate::kit::{Refused, Store, answer, c};
+use crate::kit::{Refused, Store, answer};
 
 fn call_bytes(store: &Store, op: Option<&CStr>, bytes: &[u8], len: usize) -> Result<String, Refused> {
     let op = op.map_or(ptr::null(), CStr::as_ptr);

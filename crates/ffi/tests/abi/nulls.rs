@@ -257,6 +257,12 @@ fn docs(looked: &mut Looked) {
         let mut len = 0;
         i32::from(runledger_doc_json(null.con("doc", doc), null.mutable("len", &mut len)).is_null())
     });
+    looked.at("runledger_doc_outline", &[], &["doc"], |null, _| unsafe {
+        let outline = runledger_doc_outline(null.con("doc", doc));
+        let holds = outline.is_null() == (null.0 == "doc");
+        runledger_doc_free(outline);
+        i32::from(!holds)
+    });
     looked.at("runledger_doc_is_null", &[], &["doc"], |null, _| unsafe {
         i32::from(runledger_doc_is_null(null.con("doc", doc)) != (null.0 == "doc"))
     });
