@@ -23,7 +23,7 @@ pub(crate) fn check() -> Result<()> {
     peers::check(&metadata)?;
     examples(&metadata)?;
     browser::check(&metadata)?;
-    let python = python::check(&metadata)?;
+    let python = python::check(&metadata, false)?;
     run("cargo test --locked --workspace --all-features --doc")?;
     let tests = "cargo nextest run --locked --workspace --all-features";
     run_command(tests, program(tests).env(python::PYTHON, python))
@@ -73,6 +73,7 @@ pub(crate) fn docs() -> Result<()> {
 
 /// The tests that take a number of rounds or seeds take many then.
 pub(crate) fn long() -> Result<()> {
+    let python = python::check(&Metadata::read()?, true)?;
     let tests = "cargo nextest run --locked --workspace --all-features --cargo-profile release --profile long";
-    run_command(tests, program(tests).env("RUNLEDGER_LONG", "1"))
+    run_command(tests, program(tests).env("RUNLEDGER_LONG", "1").env(python::PYTHON, python))
 }

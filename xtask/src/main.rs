@@ -39,7 +39,7 @@ fn ci() -> Result<()> {
 
 /// With the conformance suite over it.
 fn python_alone() -> Result<()> {
-    let python = python::check(&metadata::Metadata::read()?)?;
+    let python = python::check(&metadata::Metadata::read()?, false)?;
     let suite = "cargo nextest run --locked --package runledger-python-conformance";
     command::run_command(suite, command::program(suite).env(python::PYTHON, python))
 }

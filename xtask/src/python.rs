@@ -29,7 +29,9 @@ pub(crate) fn install() -> Result<()> {
 }
 
 /// Builds the wheel, installs it in a fresh environment and tests it there. Gives the Python of that environment.
-pub(crate) fn check(metadata: &Metadata) -> Result<PathBuf> {
+///
+/// The tests that take a number of rounds take many when `is_long`.
+pub(crate) fn check(metadata: &Metadata, is_long: bool) -> Result<PathBuf> {
     if !is_there() {
         return Err("python3 can't make environments (python3-venv): cargo xtask install-tools".to_owned());
     }
@@ -44,7 +46,7 @@ pub(crate) fn check(metadata: &Metadata) -> Result<PathBuf> {
     run_command(make, program(make).arg(&environment))?;
     let python = environment.join("bin/python");
     let package = root().join("bindings/python");
-    let mut tools = Tools { python: &python, package: &package };
+    let tools = Tools { python: &python, package: &package, is_long };
 
     tools.run(&["pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", "requirements-dev.txt"])?;
     // The profile of the examples and the command: most of what it needs is there already.
@@ -66,18 +68,22 @@ pub(crate) fn check(metadata: &Metadata) -> Result<PathBuf> {
 struct Tools<'a> {
     python: &'a Path,
     package: &'a Path,
+    is_long: bool,
 }
 
 impl Tools<'_> {
-    fn run(&mut self, words: &[&str]) -> Result<()> {
+    fn run(&self, words: &[&str]) -> Result<()> {
         self.run_with(words, &[])
     }
 
-    fn run_with(&mut self, words: &[&str], paths: &[OsString]) -> Result<()> {
+    fn run_with(&self, words: &[&str], paths: &[OsString]) -> Result<()> {
         let mut command = Command::new(self.python);
         command.arg("-m").args(words).args(paths).current_dir(self.package);
         // The folder stays as it is: what is compiled would be written beside the sources.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
+        if self.is_long {
+            command.env("RUNLEDGER_LONG", "1");
+        }
         run_command(&format!("python -m {}", words.join(" ")), &mut command)
     }
 }

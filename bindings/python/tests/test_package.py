@@ -66,6 +66,7 @@ def test_the_lines_of_the_readme_work(document: Path, tmp_path: Path) -> None:
         assert len(block.splitlines()) <= 12
         assert run("-X", "dev", "-W", "error", "-c", block, cwd=tmp_path) == "run-1 succeeded {'parcel': 3}\n"
         (tmp_path / "runs.db").unlink()
+        run("-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", "-c", block)
 
 
 @pytest.mark.parametrize("example", sorted((FOLDER / "examples").glob("*.py")), ids=lambda path: path.name)

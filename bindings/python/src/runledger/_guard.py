@@ -36,30 +36,46 @@ def _key(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> _Key | No
 
 
 class Watch:
-    """The files of one open store, for as long as it is open."""
+    """The files of one store, from before it is opened until it is closed."""
 
-    __slots__ = ("_keys",)
+    __slots__ = ("_path", "_keys")
 
     def __init__(self, path: str) -> None:
         global _is_installed
-        keys = [_key(path), _key(path + _SHARED_MEMORY)]
-        self._keys = [key for key in keys if key is not None]
+        self._path = path
+        self._keys: set[_Key] = set()
         with _lock:
-            _watched.update(self._keys)
             if not _is_installed:
                 # A hook stays for ever; it looks away while nothing is watched.
                 sys.addaudithook(_on_event)
-                os.register_at_fork(after_in_child=_watched.clear)
+                os.register_at_fork(after_in_child=_forget)
                 _is_installed = True
+        self.look()
+
+    def look(self) -> None:
+        """Takes in the files that are there now: opening a store may create them."""
+        with _lock:
+            for path in (self._path, self._path + _SHARED_MEMORY):
+                key = _key(path)
+                if key is not None and key not in self._keys:
+                    self._keys.add(key)
+                    _watched[key] += 1
 
     def end(self) -> None:
         """Says that the store has been closed. A second end does nothing."""
-        keys, self._keys = self._keys, []
         with _lock:
-            for key in keys:
+            for key in self._keys:
                 _watched[key] -= 1
                 if _watched[key] <= 0:
                     del _watched[key]
+            self._keys = set()
+
+
+def _forget() -> None:
+    """In the child of a fork there are no locks: they are the parent's."""
+    global _lock
+    _lock = threading.RLock()
+    _watched.clear()
 
 
 def _on_event(event: str, args: tuple[object, ...]) -> None:

@@ -24,14 +24,21 @@ class Handle:
         # First of all, so that what is left of a failed opening can be collected.
         self._store: Any = None
         self._is_closed = True
-        self._watch: _guard.Watch | None = None
         self._pid = os.getpid()
-        self._address = re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
-        self._store = _abi.open_store(url, options)
-        self._is_closed = False
-        if url.startswith("sqlite:") and not options.get("allow_shared_file"):
-            address = self.send(b'{"op":"store.info"}', lambda o, _: str(o["address"]))
+        address, _, query = url.partition("?")
+        self._address = re.sub(r"//[^/@]*@", "//", address)
+        self._watch: _guard.Watch | None = None
+        is_shared = options.get("allow_shared_file") or "allow_shared_file=true" in query.split("&")
+        if address.startswith("sqlite:") and not is_shared:
             self._watch = _guard.Watch(unquote(address.removeprefix("sqlite:")))
+        try:
+            self._store = _abi.open_store(url, options)
+            self._is_closed = False
+        finally:
+            if self._watch is not None and self._store is None:
+                self._watch.end()
+        if self._watch is not None:
+            self._watch.look()
 
     @property
     def pointer(self) -> Any:
