@@ -1,5 +1,6 @@
 //! The Python package: built as a wheel, installed in a fresh environment, and tested there.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ pub(crate) const PYTHON: &str = "RUNLEDGER_PYTHON";
 
 /// What must be there: Debian has the module without what makes it work in a package of its own.
 const CAN_MAKE_ENVIRONMENTS: [&str; 2] = ["-c", "import ensurepip, venv"];
+
+/// The package's library with a function that gives a store of which every call panics, in the profile of the tests.
+const DEFECTIVE: &str = "cargo build --locked --package runledger-python-conformance --profile test --example defective";
 
 /// Whether there is a Python that can make environments.
 fn is_there() -> bool {
@@ -46,7 +50,8 @@ pub(crate) fn check(metadata: &Metadata, is_long: bool) -> Result<PathBuf> {
     run_command(make, program(make).arg(&environment))?;
     let python = environment.join("bin/python");
     let package = root().join("bindings/python");
-    let tools = Tools { python: &python, package: &package, is_long };
+    let defective = metadata.target_directory()?.join("debug/examples").join(format!("{DLL_PREFIX}defective{DLL_SUFFIX}"));
+    let tools = Tools { python: &python, package: &package, defective: &defective, is_long };
 
     tools.run(&["pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", "requirements-dev.txt"])?;
     // The profile of the examples and the command: most of what it needs is there already.
@@ -57,6 +62,7 @@ pub(crate) fn check(metadata: &Metadata, is_long: bool) -> Result<PathBuf> {
     let wheel = fs::read_dir(&wheels).map_err(|e| e.to_string())?.filter_map(|entry| Some(entry.ok()?.path())).next();
     let wheel = wheel.ok_or("maturin left no wheel")?;
     tools.run_with(&["pip", "install", "--quiet", "--disable-pip-version-check"], &[wheel.into()])?;
+    run(DEFECTIVE)?;
     tools.run(&["mypy", "src/runledger", "tools", "conformance/bridge.py", "tests"])?;
     // What users write is checked against the package as it is installed.
     tools.run(&["mypy", "--strict", "--config-file=", "--cache-dir=../../target/python/mypy-examples", "examples"])?;
@@ -68,6 +74,7 @@ pub(crate) fn check(metadata: &Metadata, is_long: bool) -> Result<PathBuf> {
 struct Tools<'a> {
     python: &'a Path,
     package: &'a Path,
+    defective: &'a Path,
     is_long: bool,
 }
 
@@ -80,7 +87,7 @@ impl Tools<'_> {
         let mut command = Command::new(self.python);
         command.arg("-m").args(words).args(paths).current_dir(self.package);
         // The folder stays as it is: what is compiled would be written beside the sources.
-        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUNLEDGER_DEFECTIVE", self.defective);
         if self.is_long {
             command.env("RUNLEDGER_LONG", "1");
         }

@@ -12,6 +12,7 @@
 mod cases;
 mod check;
 mod context;
+mod defective;
 mod harness;
 mod ledger;
 pub mod mutants;
@@ -21,6 +22,7 @@ pub mod state_machine;
 
 pub use cases::CASES;
 pub use context::Context;
+pub use defective::Defective;
 pub use harness::{Harness, Options, Place, Sharing, Store, Traits};
 pub use ledger::LedgerHarness;
 pub use report::{Case, Outcome, Report, run_all, run_case, run_test};

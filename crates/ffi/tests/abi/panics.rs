@@ -2,48 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use runledger::{
-    AgentFilter, AgentRun, AnswerForm, Backend, Clock, CompactReport, Error, ExpiredFilter, ExportRecord, Id, Ledger, NodeFilter, NodeRun,
-    OpenOptions, PageRequest, ProjectSummary, Result, Rows, Run, RunFilter, RunStats, StoreInfo, SystemClock, Time, VerifyReport, Work,
-};
+use runledger::{Clock, Ledger, OpenOptions, SystemClock, Time};
+use runledger_conformance::Defective;
 use runledger_ffi::*;
 use tempfile::tempdir;
 
 use crate::kit::Store;
-
-/// A backend of which every call is a defect.
-struct Defective;
-
-macro_rules! defective {
-    ($(fn $name:ident($($argument:ty),*) $(-> $answer:ty)?;)*) => {
-        impl Backend for Defective {
-            $(fn $name(&self, $(_: $argument),*) $(-> $answer)? { panic!("a defect on purpose") })*
-            fn shares_commits(&self) -> bool { true }
-            fn broken(&self) -> Option<Error> { None }
-            fn is_read_only(&self) -> bool { false }
-        }
-    };
-}
-
-defective! {
-    fn write(&mut dyn Work) -> Result<()>;
-    fn get_run(&Id, &Id, AnswerForm) -> Result<Option<Run>>;
-    fn get_node(&Id, &Id, AnswerForm) -> Result<Option<NodeRun>>;
-    fn get_agent(&Id, &Id, AnswerForm) -> Result<Option<AgentRun>>;
-    fn list_runs(&RunFilter, &PageRequest) -> Result<Rows<Run>>;
-    fn list_nodes(&NodeFilter, &PageRequest) -> Result<Rows<NodeRun>>;
-    fn list_agents(&AgentFilter, &PageRequest) -> Result<Rows<AgentRun>>;
-    fn list_projects(&PageRequest) -> Result<Rows<ProjectSummary>>;
-    fn latest_runs(&Id, &[Id], AnswerForm) -> Result<Vec<Run>>;
-    fn expired_runs(&ExpiredFilter, AnswerForm) -> Result<(Vec<Run>, bool)>;
-    fn expired_agents(&ExpiredFilter, AnswerForm) -> Result<(Vec<AgentRun>, bool)>;
-    fn run_stats(&Id, Option<&[Id]>) -> Result<RunStats>;
-    fn export(&mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()>;
-    fn info() -> Result<StoreInfo>;
-    fn verify() -> Result<VerifyReport>;
-    fn compact() -> Result<CompactReport>;
-    fn close() -> Result<()>;
-}
 
 #[test]
 fn a_defect_in_a_write_a_read_or_a_close_leaves_the_process_and_other_stores_alone() {
