@@ -359,3 +359,19 @@ def test_ctrl_c_is_raised_after_the_call_that_it_met(memory: runledger.Ledger) -
         start(memory)
     start(memory, "r2")
     assert memory.store.verify().ok
+
+
+def test_a_page_that_is_kept_does_not_hold_the_log(tmp_path: Path) -> None:
+    """5,000 runs of 8 KiB are written by another handle while a page is kept."""
+    path = tmp_path / "runs.db"
+    url = runledger.url_of("sqlite", path)
+    with runledger.open(url, durability="relaxed") as reader, runledger.open(url, durability="relaxed") as writer:
+        for number in range(100):
+            start(writer, f"kept{number}")
+        page = reader.runs.list("shop", limit=100)
+        for begin in range(0, 5000, 50):
+            with writer.batch() as batch:
+                for number in range(begin, begin + 50):
+                    batch.runs.queue("shop", f"r{number}", workflow_id="wf", input="x" * 8192, answer="state")
+        assert os.stat(f"{path}-wal").st_size <= 17 * 1024 * 1024
+        assert len(page.rows) == 100 and reader.runs.list("shop", limit=0).total == 5100
