@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,8 @@ def test_options_that_are_wrong_are_named() -> None:
     invalid("url", lambda: runledger.open("mysql:x"))
     invalid("url", lambda: runledger.open("memory:\0"))
     invalid("colour", lambda: runledger.open("memory:?colour=red"))
+    wrong = Path("runs.db")
+    invalid("url", lambda: runledger.open(wrong))
     with pytest.raises(TypeError):
         runledger.open("memory:", colour="red")  # type: ignore[call-arg]
 

@@ -64,7 +64,7 @@ from ._log import log_to
 from ._open import Durability, Journal, Mode, Opening, open, open_async, url_of
 from ._payload import Payload, PayloadLike
 from ._records import AgentRun, Execution, NodeRun, Principal, Run
-from ._transfer import Backup
+from ._transfer import Backup, OnProgress, Progress
 from ._words import AnswerForm, EndStatus, Order, Status
 
 __version__ = version()
@@ -106,6 +106,7 @@ __all__ = [
     "NotALedger",
     "NotAgentNode",
     "NotFound",
+    "OnProgress",
     "Opening",
     "Order",
     "Page",
@@ -114,6 +115,7 @@ __all__ = [
     "Pending",
     "Principal",
     "Problem",
+    "Progress",
     "ProjectSummary",
     "Purged",
     "ReadOnly",

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from . import _abi, _guard
 from ._answers import Read
+from ._errors import InvalidInput
 
 T = TypeVar("T")
 
@@ -25,6 +26,8 @@ class Handle:
         self._store: Any = None
         self._is_closed = True
         self._pid = os.getpid()
+        if not isinstance(url, str):
+            raise InvalidInput.of("url", f"a str was expected, not {type(url).__name__}: url_of() makes an address of a path")
         address, _, query = url.partition("?")
         self._address = re.sub(r"//[^/@]*@", "//", address)
         self._watch: _guard.Watch | None = None

@@ -27,7 +27,8 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], object]
-"""Told how far a transfer has come; what is true stops the transfer, which keeps nothing then."""
+"""Told how far a transfer has come; what is true stops the transfer, which keeps nothing then. Like the file of a transfer, it
+must not use the ledger that is at work: a call might wait for the transfer that waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
