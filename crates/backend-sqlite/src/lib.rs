@@ -36,6 +36,8 @@ use crate::session::Session;
 use crate::shared::Held;
 use crate::transact::SqliteTx;
 
+pub use crate::shared::tell_forks_apart;
+
 /// The log is cut back when it has grown past this, in bytes. The engine begins it anew by itself whenever no reader is
 /// in it at the right moment; readers that overlap all the time would let it grow without end.
 const MAX_LOG_BYTES: u64 = 16 << 20;
@@ -112,12 +114,12 @@ impl SqliteBackend {
     fn open_at(mut place: Place, options: &OpenOptions) -> Result<SqliteBackend> {
         let timeout = Duration::from_millis(options.busy_timeout_ms);
         wait_at_most(timeout);
-        let mut held = Held::claim(&place.path, options.allow_shared_file)?;
+        let mut held = Held::claim(&place, options.allow_shared_file)?;
         let (conn, access) = match options.mode {
             Mode::ReadOnly => (None, schema::open_read_only(&place, options)?),
             Mode::Create | Mode::Existing => (Some(schema::open_writer(&mut place, options)?), Access::Write),
         };
-        held.opened(&place.path);
+        held.opened(&place);
         Ok(SqliteBackend {
             place,
             durability: options.durability,
@@ -375,15 +377,13 @@ impl Backend for SqliteBackend {
 
     fn close(&self) -> Result<()> {
         self.readers.close();
-        let (session, _held) = {
-            let mut writer = self.writer();
-            (writer.session.take(), writer.held.take())
-        };
-        let Some(session) = session else { return Ok(()) };
-        let conn = session.into_owner();
+        let mut writer = self.writer();
+        let conn = writer.session.take().map(Session::into_owner);
         wait_at_most(self.timeout);
         // The last connection to a store copies its log into the file and removes it.
-        self.told(conn.close().map_err(|(_, error)| Fault::Engine(error)))
+        let closed = conn.map_or(Ok(()), |conn| conn.close().map_err(|(_, error)| Fault::Engine(error)));
+        writer.held = None;
+        self.told(closed)
     }
 }
 

@@ -44,7 +44,7 @@ impl Gate {
     pub(crate) fn enter(&self) -> Result<Pass<'_>> {
         let backend = match &self.backend {
             Some(backend) if self.process == std::process::id() => backend,
-            _ => return Err(Gate::closed("the handle was carried over a fork; open the store again in this process")),
+            _ => return Err(Gate::closed("the handle was carried over a fork, where it can't be used")),
         };
         self.inside.fetch_add(1, Ordering::SeqCst);
         let pass = Pass { gate: self, backend: backend.as_ref() };

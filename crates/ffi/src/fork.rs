@@ -47,6 +47,7 @@ mod sqlite {
                 replace(c"stat", transmute::<StatFn, unsafe extern "C" fn()>(marked_stat));
                 replace(c"fstat", transmute::<FstatFn, unsafe extern "C" fn()>(marked_fstat));
                 libc::pthread_atfork(Some(take_mutexes), Some(leave_mutexes), Some(leave_mutexes));
+                runledger::sqlite::tell_forks_apart();
             }
         });
     }
