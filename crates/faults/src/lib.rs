@@ -20,6 +20,7 @@ mod disk;
 pub mod errors;
 pub mod history;
 pub mod migration;
+pub mod process;
 mod redb;
 pub mod simulation;
 mod site;

@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use runledger_backend_memory::MemoryBackend;
 use runledger_backend_redb::RedbBackend;
 use runledger_backend_sqlite::SqliteBackend;
 use runledger_core::{Ledger, OpenOptions, VerifyStore};
-use runledger_faults::history::{Call, Driver, History, Load, Op, Outcome, Seen, drive};
+use runledger_faults::history::{Call, History, Load, Op, Outcome, Seen, drive};
+use runledger_faults::process::{Process, serve};
 use runledger_faults::{is_long, scratch_directory};
 
 const CALLERS: usize = 6;
@@ -95,73 +94,10 @@ fn open_sqlite(path: &Path) -> Ledger {
     Ledger::new(SqliteBackend::open(path, &options).unwrap(), &options)
 }
 
-const STORE: &str = "RUNLEDGER_TEST_STORE";
-const BEGIN: &str = "ready for requests";
-
 /// What the other processes do; without their environment it does nothing.
 #[test]
 fn child() {
-    let Some(path) = std::env::var_os(STORE) else { return };
-    let ledger = open_sqlite(path.as_ref());
-    let mut out = std::io::stdout();
-    writeln!(out, "{BEGIN}").unwrap();
-    for line in std::io::stdin().lines() {
-        writeln!(out, "{}", ledger.call_json(line.unwrap())).unwrap();
-        out.flush().unwrap();
-    }
-    ledger.close().unwrap();
-}
-
-/// A process that answers requests.
-struct Process {
-    child: Child,
-    input: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    /// After how many calls it is killed in the midst of one.
-    killed_after: Option<usize>,
-}
-
-impl Process {
-    fn start(path: &Path, killed_after: Option<usize>) -> Process {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-            .env(STORE, path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take();
-        let mut answers = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        // The test program itself may write in front of what the child says, on the same line.
-        while !line.ends_with(&format!("{BEGIN}\n")) {
-            line.clear();
-            assert!(answers.read_line(&mut line).unwrap() > 0, "the child did not begin");
-        }
-        Process { child, input, answers, killed_after }
-    }
-}
-
-impl Driver for Process {
-    fn call(&mut self, request: &str) -> Option<String> {
-        writeln!(self.input.as_mut()?, "{request}").ok()?;
-        if let Some(left) = &mut self.killed_after {
-            if *left == 0 {
-                self.child.kill().unwrap();
-            }
-            *left = left.saturating_sub(1);
-        }
-        let mut answer = String::new();
-        // An answer that was cut short is none.
-        (self.answers.read_line(&mut answer).ok()? > 0 && answer.ends_with('\n')).then_some(answer)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let _ = self.child.wait();
-    }
+    serve(open_sqlite);
 }
 
 #[test]
