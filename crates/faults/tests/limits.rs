@@ -98,7 +98,8 @@ fn a_small_stack_is_enough_for_the_deepest_payload() {
                     r#"{{"op":"nodes.start","projectId":"p","id":"n","workflowRunId":"r","workflowId":"w","nodeIndex":0,"nodeType":"agent","nodeId":"n","nodeKey":"k","input":{deep}}}"#
                 ),
                 r#"{"op":"agents.create","projectId":"p","nodeRunId":"n","agentId":"a","prompt":"p"}"#.to_owned(),
-                r#"{"op":"agents.claim","projectId":"p","execution":{"token":"t","queueLeaseExpiresAt":"2026-01-01T00:00:00Z"}}"#.to_owned(),
+                r#"{"op":"agents.claim","projectId":"p","execution":{"token":"t","queueLeaseExpiresAt":"2026-01-01T00:00:00Z"}}"#
+                    .to_owned(),
                 format!(
                     r#"{{"op":"agents.finish","projectId":"p","nodeRunId":"n","executionToken":"t","status":"succeeded","usage":{deep},"trace":{deep},"diagnostics":{deep}}}"#
                 ),

@@ -83,6 +83,7 @@ fn name(stage: Stage) -> &'static CStr {
         Stage::Checking => c"checking",
         Stage::Storing => c"storing",
         Stage::Copying => c"copying",
+        Stage::Verifying => c"verifying",
     }
 }
 
