@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use runledger::Status;
+use unicode_width::UnicodeWidthStr;
 
 /// Paints text, or leaves it.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,15 @@ impl Paint {
     pub(crate) fn status(self, status: Status) -> String {
         self.tone(tone_of(status), status.as_str())
     }
+}
+
+/// How many columns a text takes up, whether it is painted or not.
+pub(crate) fn visible_width(text: &str) -> usize {
+    // What is painted here ends its sequences with an m, and other sequences are never let in.
+    text.split('\x1b')
+        .enumerate()
+        .map(|(at, part)| if at == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) }.width())
+        .sum()
 }
 
 /// How a status looks.

@@ -64,6 +64,8 @@ pub(crate) trait Row: Sized {
     const HEADERS: &'static [&'static str];
     /// The columns of numbers.
     const RIGHT: &'static [usize] = &[];
+    /// The columns that a narrow terminal can do without, the least needed first.
+    const SPARE: &'static [usize] = &[];
     fn json(&self) -> String;
     fn cells(&self, look: Look) -> Vec<String>;
 }
@@ -72,6 +74,7 @@ impl Row for Run {
     const NAME: &'static str = "runs";
     const HEADERS: &'static [&'static str] = &["ID", "WORKFLOW", "STATUS", "ATTEMPT", "STARTED", "TOOK", "OWNER", "LEASE", "ERROR"];
     const RIGHT: &'static [usize] = &[3, 5];
+    const SPARE: &'static [usize] = &[3, 7, 8, 6, 5];
 
     fn json(&self) -> String {
         self.to_json()
@@ -97,6 +100,7 @@ impl Row for NodeRun {
     const NAME: &'static str = "nodes";
     const HEADERS: &'static [&'static str] = &["ID", "RUN", "INDEX", "TYPE", "KEY", "STATUS", "STARTED", "TOOK", "ERROR"];
     const RIGHT: &'static [usize] = &[2, 7];
+    const SPARE: &'static [usize] = &[2, 3, 8, 1, 7];
 
     fn json(&self) -> String {
         self.to_json()
@@ -122,6 +126,7 @@ impl Row for AgentRun {
     const HEADERS: &'static [&'static str] =
         &["NODE RUN", "AGENT", "STATUS", "ATTEMPT", "CREATED", "TOOK", "OWNER", "LEASE", "MODEL", "ERROR"];
     const RIGHT: &'static [usize] = &[3, 5];
+    const SPARE: &'static [usize] = &[8, 3, 9, 7, 5, 6];
 
     fn json(&self) -> String {
         self.to_json()
@@ -166,7 +171,7 @@ pub(crate) fn print_table<'r, R: Row + 'r>(cx: &Context, out: &mut Out, rows: im
 }
 
 fn sheet_of<'r, R: Row + 'r>(look: Look, rows: impl IntoIterator<Item = &'r R>) -> Sheet {
-    let mut sheet = Sheet::new(R::HEADERS).right(R::RIGHT.iter().copied());
+    let mut sheet = Sheet::new(R::HEADERS).right(R::RIGHT.iter().copied()).spare(R::SPARE.iter().copied());
     rows.into_iter().for_each(|row| sheet.row(row.cells(look)));
     sheet
 }
@@ -198,14 +203,14 @@ where
 pub(crate) fn print_all<R: Row>(cx: &Context, walk: impl Iterator<Item = runledger::Result<R>>) -> Result<()> {
     let mut out = cx.out();
     let look = Look::new(cx, &out);
-    let (mut count, mut widths) = (0_u64, None);
+    let (mut count, mut layout) = (0_u64, None);
     let mut rows: Vec<R> = Vec::with_capacity(ROWS_AT_ONCE);
     if out.form == Form::Json {
         out.text(format!("{{\"{}\":[", R::NAME))?;
     }
     let mut print = |out: &mut Out, rows: &mut Vec<R>| -> Result<()> {
         if !rows.is_empty() {
-            let text = sheet_of(look, rows.iter()).render(out.width, &mut widths);
+            let text = sheet_of(look, rows.iter()).render(out.width, &mut layout);
             rows.clear();
             out.text(text)?;
         }

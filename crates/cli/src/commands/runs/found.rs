@@ -131,7 +131,7 @@ const HEADERS: [&str; 9] = ["PROJECT", "RECORD", "ID", "OF", "WHY", "SINCE", "FO
 
 /// A table of what is stuck.
 pub(crate) fn sheet(look: Look, runs: &[Found<Run>], agents: &[Found<AgentRun>]) -> Sheet {
-    let mut sheet = Sheet::new(&HEADERS).right([6, 7]);
+    let mut sheet = Sheet::new(&HEADERS).right([6, 7]).spare([7, 5, 3, 8]);
     for Found { record: run, why, since } in runs {
         let [owner, _] = look.owner(run.execution.as_ref());
         sheet.row(cells(look, [&run.project_id, &run.id, &run.workflow_id], "run", (*why, *since), run.attempt, owner));
