@@ -74,7 +74,7 @@ impl Row for Run {
     const NAME: &'static str = "runs";
     const HEADERS: &'static [&'static str] = &["ID", "WORKFLOW", "STATUS", "ATTEMPT", "STARTED", "TOOK", "OWNER", "LEASE", "ERROR"];
     const RIGHT: &'static [usize] = &[3, 5];
-    const SPARE: &'static [usize] = &[3, 7, 8, 6, 5];
+    const SPARE: &'static [usize] = &[3, 7, 8, 6, 5, 4];
 
     fn json(&self) -> String {
         self.to_json()
@@ -100,7 +100,7 @@ impl Row for NodeRun {
     const NAME: &'static str = "nodes";
     const HEADERS: &'static [&'static str] = &["ID", "RUN", "INDEX", "TYPE", "KEY", "STATUS", "STARTED", "TOOK", "ERROR"];
     const RIGHT: &'static [usize] = &[2, 7];
-    const SPARE: &'static [usize] = &[2, 3, 8, 1, 7];
+    const SPARE: &'static [usize] = &[2, 3, 8, 1, 7, 6];
 
     fn json(&self) -> String {
         self.to_json()
@@ -126,7 +126,7 @@ impl Row for AgentRun {
     const HEADERS: &'static [&'static str] =
         &["NODE RUN", "AGENT", "STATUS", "ATTEMPT", "CREATED", "TOOK", "OWNER", "LEASE", "MODEL", "ERROR"];
     const RIGHT: &'static [usize] = &[3, 5];
-    const SPARE: &'static [usize] = &[8, 3, 9, 7, 5, 6];
+    const SPARE: &'static [usize] = &[8, 3, 9, 7, 5, 6, 4];
 
     fn json(&self) -> String {
         self.to_json()
