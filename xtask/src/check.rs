@@ -65,10 +65,11 @@ pub(crate) fn fix() -> Result<()> {
     run("cargo fmt --all")
 }
 
-/// The documents have parts that a test holds against the code; the same test writes them.
+/// The documents have parts that tests hold against the code; the same tests write them.
 pub(crate) fn docs() -> Result<()> {
-    let write = "cargo test --package runledger --test readme";
-    run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1"))
+    ["cargo test --package runledger --test readme", "cargo test --package runledger-cli --test transcripts"]
+        .into_iter()
+        .try_for_each(|write| run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1")))
 }
 
 /// The tests that take a number of rounds or seeds take many then.
