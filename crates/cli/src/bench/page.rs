@@ -69,8 +69,13 @@ fn rates(backends: &[BackendMeasured]) -> String {
 
 fn sizes(backends: &[BackendMeasured]) -> String {
     const KIB: f64 = 1024.0;
-    let chart = bars("Bytes on disk for a run", "KiB", backends, |of| of.bytes_on_disk as f64 / of.runs.max(1) as f64 / KIB);
-    section("", "Bytes on disk for a run", "All that the store took up in the end, by the runs in it. Less is better.", &chart)
+    let chart = bars("Bytes for a run", "KiB", backends, |of| of.bytes_on_disk as f64 / of.runs.max(1) as f64 / KIB);
+    section(
+        "",
+        "Bytes for a run",
+        "All that the store took up in the end, on disk or in memory, by the runs in it. Less is better.",
+        &chart,
+    )
 }
 
 fn latencies(backends: &[BackendMeasured]) -> String {
@@ -110,7 +115,7 @@ fn figures(measured: &Measured) -> String {
     let heads: Vec<&str> = ["Backend", "Engine", "Durability", "Commands/s"]
         .into_iter()
         .chain(PERCENTILES.iter().map(|(name, _)| *name))
-        .chain(["Runs", "On disk"])
+        .chain(["Runs", "Size"])
         .collect();
     let rows = measured.backends.iter().map(|of| {
         let mut cells = vec![of.backend.clone(), of.engine.clone(), of.durability.clone(), number(of.transitions.per_second)];
@@ -197,7 +202,7 @@ mod tests {
     fn every_figure_has_its_chart() {
         let page = page(&measured());
         assert!(page.contains("Commands per second. sqlite · full: 6,000/s; memory · full: 60,000/s"), "{page}");
-        assert!(page.contains("Bytes on disk for a run. sqlite · full: 2 KiB; memory · full: 0 KiB"), "{page}");
+        assert!(page.contains("Bytes for a run. sqlite · full: 2 KiB; memory · full: 0 KiB"), "{page}");
         assert!(page.contains("sqlite: p50: 100 µs, p90: 200 µs, p99: 900 µs, p99.9: 4,000 µs, longest: 10,000 µs."), "{page}");
         assert!(page.contains("memory: 1,000: 80 µs, 100,000: 90 µs."), "{page}");
         assert_eq!(page.matches("<svg").count(), 4);

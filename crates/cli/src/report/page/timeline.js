@@ -57,7 +57,7 @@ function axis(span) {
   const length = span.to - span.from;
   const step = STEPS.find((each) => length / each <= 5) ?? Math.ceil(length / 5 / 86_400e6) * 86_400e6;
   const ticks = [];
-  for (let at = 0; at <= length * 0.95; at += step) {
+  for (let at = 0; at <= length * 0.85; at += step) {
     const tick = el('span', {}, at === 0 ? '0' : duration(at));
     tick.style.left = `${((at / length) * 100).toFixed(3)}%`;
     ticks.push(tick);
