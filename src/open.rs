@@ -21,7 +21,7 @@ pub struct CompiledBackend {
 pub const COMPILED_BACKENDS: &[CompiledBackend] = &[
     #[cfg(feature = "memory")]
     CompiledBackend { scheme: "memory", has_file: false },
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     CompiledBackend { scheme: "sqlite", has_file: true },
     #[cfg(feature = "redb")]
     CompiledBackend { scheme: "redb", has_file: true },

@@ -70,6 +70,10 @@ pub(crate) fn docs() -> Result<()> {
     ["cargo test --package runledger --test readme", "cargo test --package runledger-cli --test transcripts"]
         .into_iter()
         .try_for_each(|write| run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1")))
+    let write = "cargo test --package runledger --test readme";
+    run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1"))?;
+    let header = "cargo test --package runledger-ffi --test header";
+    run_command(header, program(header).env("RUNLEDGER_WRITE_DOCS", "1"))
 }
 
 /// The tests that take a number of rounds or seeds take many then.

@@ -3,6 +3,7 @@
 mod browser;
 mod check;
 mod command;
+mod install;
 mod metadata;
 mod msrv;
 mod peers;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
     let task = match &arguments[..] {
         // What follows is for the runner of the benchmarks.
         [name, rest @ ..] if name == "bench" => return bench(rest),
+        [name, rest @ ..] if name == "install" => return install::task(rest),
         [name] => TASKS.iter().find(|task| task.name == *name),
         _ => None,
     };
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
             eprintln!("  {:<14} {}", task.name, task.does);
         }
         eprintln!("  {:<14} measure every backend against its floors, on this machine; `bench --help` lists what else", "bench");
+        eprintln!("  {:<14} build the C library and put it, its headers and what finds them under `--prefix`", "install");
         return ExitCode::from(2);
     };
     let began = Instant::now();

@@ -18,7 +18,18 @@ pub(crate) fn install() -> Result<()> {
     {
         println!("\ngoing on without cargo-deny: {why}");
     }
+    c_tools()?;
     browser::install()
+}
+
+/// What builds and watches the C and C++ programs: Debian's package, and a command of it.
+const C_TOOLS: [(&str, &str); 6] =
+    [("gcc", "gcc"), ("g++", "g++"), ("clang", "clang"), ("valgrind", "valgrind"), ("cmake", "cmake"), ("pkg-config", "pkg-config")];
+
+fn c_tools() -> Result<()> {
+    let missing = |command: &&(&str, &str)| output(&mut program(&format!("{} --version", command.1))).is_none();
+    let packages: Vec<&str> = C_TOOLS.iter().filter(missing).map(|(package, _)| *package).collect();
+    if packages.is_empty() { Ok(()) } else { apt_install(&packages) }
 }
 
 /// Installs Debian packages, which takes root.
