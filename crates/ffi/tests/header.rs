@@ -1,5 +1,7 @@
 //! The C header is made from the source, has what the library exports, and can be read by those who need it.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is how a case fails")]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
