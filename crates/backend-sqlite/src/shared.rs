@@ -10,7 +10,7 @@
 //! believing itself alone, would remove the log that the fork writes to. So it is refused in the fork, unless somebody has
 //! seen to it that the engine tells the processes apart.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -22,16 +22,16 @@ use crate::place::Place;
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// The files that stores have open.
+/// The files that stores have open. Trees, since checkers of memory see what these hold to the end, unlike in tables.
 #[derive(Debug, Default)]
 struct Ours {
     /// The process of whose stores this tells.
     process: u32,
-    open: HashMap<FileId, usize>,
+    open: BTreeMap<FileId, usize>,
     /// How many stores are being opened whose file was not there when it was looked at.
     coming: usize,
     /// The files that stores of a process had open from which this one was forked.
-    inherited: HashSet<FileId>,
+    inherited: BTreeSet<FileId>,
 }
 
 static OURS: Mutex<Option<Ours>> = Mutex::new(None);
@@ -61,7 +61,7 @@ fn ours() -> Option<MutexGuard<'static, Option<Ours>>> {
     };
     let (ours, process) = (guard.get_or_insert_default(), std::process::id());
     if ours.process != process {
-        ours.inherited.extend(ours.open.drain().map(|(file, _)| file));
+        ours.inherited.extend(std::mem::take(&mut ours.open).into_keys());
         (ours.process, ours.coming) = (process, 0);
     }
     Some(guard)

@@ -129,8 +129,9 @@ inline const char* name(Status status) { return statuses[static_cast<std::size_t
 inline const char* name(AnswerForm form) { return form == AnswerForm::state ? "state" : "record"; }
 inline const char* name(Order order) { return order == Order::asc ? "asc" : "desc"; }
 
-/// Throws what a function answered, unless that is success.
-inline void check(std::int32_t status, runledger_error* error) {
+/// Throws what a function answered, unless that is success. The error is taken by reference, since it is there only after
+/// the call that is the other argument.
+inline void check(std::int32_t status, runledger_error*& error) {
     if (status == RUNLEDGER_OK) return;
     const std::unique_ptr<runledger_error, decltype(&runledger_error_free)> owned(error, runledger_error_free);
     std::size_t len = 0;

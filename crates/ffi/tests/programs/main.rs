@@ -191,7 +191,9 @@ fn no_program_leaks_or_errs_under_valgrind() {
             let place = TempDir::new().unwrap();
             let address = if scheme == "memory" { "memory:".to_owned() } else { format!("{scheme}:{}/store", place.path().display()) };
             let mut valgrind = installed.command(Path::new("valgrind"));
-            valgrind.args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible", "--error-exitcode=9"]);
+            // Not those that are only possibly lost: Rust's standard library keeps the main thread's handle by a pointer into it.
+            const LEAKS: [&str; 2] = ["--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect"];
+            valgrind.args(["--quiet", "--leak-check=full", "--error-exitcode=9"]).args(LEAKS);
             // The number of rounds, for those that take one: the watch slows everything down by twenty times.
             run(valgrind.arg(&program).arg(address).arg("2"));
         }
