@@ -25,6 +25,8 @@ pub(crate) fn check() -> Result<()> {
     browser::check(&metadata)?;
     let python = python::check(&metadata, false)?;
     run("cargo test --locked --workspace --all-features --doc")?;
+    // The same store, with the SQLite of the system.
+    run("cargo nextest run --locked --package runledger-backend-sqlite --no-default-features")?;
     let tests = "cargo nextest run --locked --workspace --all-features";
     run_command(tests, program(tests).env(python::PYTHON, python))
 }

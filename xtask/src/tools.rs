@@ -22,13 +22,16 @@ pub(crate) fn install() -> Result<()> {
     browser::install()
 }
 
-/// What builds and watches the C and C++ programs: Debian's package, and a command of it.
+/// What builds and watches the C and C++ programs, and the SQLite of the system: Debian's package, and a command of it.
 const C_TOOLS: [(&str, &str); 6] =
     [("gcc", "gcc"), ("g++", "g++"), ("clang", "clang"), ("valgrind", "valgrind"), ("cmake", "cmake"), ("pkg-config", "pkg-config")];
 
 fn c_tools() -> Result<()> {
     let missing = |command: &&(&str, &str)| output(&mut program(&format!("{} --version", command.1))).is_none();
-    let packages: Vec<&str> = C_TOOLS.iter().filter(missing).map(|(package, _)| *package).collect();
+    let mut packages: Vec<&str> = C_TOOLS.iter().filter(missing).map(|(package, _)| *package).collect();
+    if output(&mut program("pkg-config --exists sqlite3")).is_none() {
+        packages.push("libsqlite3-dev");
+    }
     if packages.is_empty() { Ok(()) } else { apt_install(&packages) }
 }
 
