@@ -107,11 +107,15 @@ pub(crate) fn open_storage(file: impl StorageBackend, options: &OpenOptions, mig
             let text = format!("the store has schema version {found} and must be migrated to {}", schema::version_after(migrations));
             return Err(Error::new(Code::ReadOnly, text).with_entity(Entity::Store));
         }
-        storage.let_through().map_err(|error| io_error(&error))?;
         if needs_migration {
+            storage.let_through().map_err(|error| io_error(&error))?;
             migrate(&db, found, migrations)?;
+            schema::check_tables(View::of(&db)?.transaction())?;
+        } else {
+            // Before anything is let through: a file that is refused keeps its bytes.
+            schema::check_tables(View::of(&db)?.transaction())?;
+            storage.let_through().map_err(|error| io_error(&error))?;
         }
-        schema::check_tables(View::of(&db)?.transaction())?;
         Ok(Opened { db, storage })
     })
 }
