@@ -13,6 +13,7 @@ pub enum Defect {
     SqliteSwallowsAFailedCommit,
     MigrationHasNoTransaction,
     ChecksumsAreNotCompared,
+    SqliteOpensInAFork,
 }
 
 /// Whether a defect is planted.
