@@ -19,6 +19,13 @@ pub(crate) fn install() -> Result<()> {
         println!("\ngoing on without cargo-deny: {why}");
     }
     c_tools()?;
+    crate::fuzz::install();
+    // The tests of creation watch the calls to the system with it, and say so where it is not there.
+    if output(&mut program("strace --version")).is_none()
+        && let Err(why) = apt_install(&["strace"])
+    {
+        println!("\ngoing on without strace: {why}");
+    }
     browser::install()
 }
 

@@ -4,7 +4,7 @@
 //! there afterwards, at most the one that was under way may be there too, and the store must verify. What is right comes
 //! from a memory store that is given the same commands.
 
-#![allow(clippy::unwrap_used, reason = "the lint's exception for tests does not reach their helpers")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -32,7 +32,8 @@ fn command(project: &str, k: usize) -> String {
     let (run, step) = (k / 7, k % 7);
     let at = format!("2026-01-05T{:02}:{:02}:{:02}.{:06}Z", run / 3600 % 24, run / 60 % 60, run % 60, step);
     let owner = format!(r#""executionToken":"t{run}""#);
-    let large = if run % 9 == 0 { 70_000 } else { 300 };
+    // Of a project so named every payload is large, so that the log is copied back again and again.
+    let large = if project.starts_with("large") || run % 9 == 0 { 70_000 } else { 300 };
     let payload = format!(r#"{{"n":{k},"text":"{}"}}"#, "x".repeat(large));
     let (op, rest) = match step {
         0 => ("runs.queue", format!(r#""id":"r{run}","workflowId":"wf{}","input":{payload},"queuedAt":"{at}""#, run % 3)),
@@ -110,7 +111,7 @@ fn spawn(url: &str) -> Child {
     command.args(["exec", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn killed_under_load(scheme: &str, processes: usize) {
+fn killed_under_load(scheme: &str, kind: &str, processes: usize) {
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1;
     let mut dice = Dice(seed);
     let dir = tempfile::tempdir().unwrap();
@@ -118,7 +119,7 @@ fn killed_under_load(scheme: &str, processes: usize) {
     for life in 0..rounds().div_ceil(10) {
         // A store lives through ten rounds.
         let url = format!("{scheme}:{}", dir.path().join(format!("store-{life}")).display());
-        let mut writers: Vec<Writer> = (0..processes).map(|k| Writer::new(format!("p{k}"))).collect();
+        let mut writers: Vec<Writer> = (0..processes).map(|k| Writer::new(format!("{kind}{k}"))).collect();
         for _ in 0..10 {
             let wait = Duration::from_micros(dice.roll(60_000));
             let acknowledged: Vec<usize> = std::thread::scope(|scope| {
@@ -155,10 +156,149 @@ fn killed_under_load(scheme: &str, processes: usize) {
 
 #[test]
 fn sqlite_with_two_writing_processes_loses_nothing_acknowledged() {
-    killed_under_load("sqlite", 2);
+    killed_under_load("sqlite", "p", 2);
+}
+
+/// Every few commands fill the log, which is then copied back.
+#[test]
+fn sqlite_killed_while_its_log_is_copied_back_loses_nothing_acknowledged() {
+    killed_under_load("sqlite", "large", 1);
 }
 
 #[test]
 fn redb_loses_nothing_acknowledged() {
-    killed_under_load("redb", 1);
+    killed_under_load("redb", "p", 1);
+}
+
+/// A store with runs, of which half were deleted; and all that it holds.
+fn filled(url: &str, runs: usize) -> Vec<u8> {
+    let ledger = runledger::open(url).unwrap();
+    for k in 0..runs * 7 {
+        assert!(ledger.call_json(command("p", k)).starts_with("{\"ok\""));
+    }
+    for run in (0..runs).step_by(2) {
+        let delete = format!(r#"{{"op":"runs.delete","projectId":"p","id":"r{run}"}}"#);
+        assert!(ledger.call_json(delete).starts_with("{\"ok\""));
+    }
+    let stream = export(&ledger);
+    ledger.close().unwrap();
+    stream
+}
+
+fn export(ledger: &runledger::Ledger) -> Vec<u8> {
+    let mut stream = Vec::new();
+    ledger.export(&mut stream).unwrap();
+    stream
+}
+
+fn dice() -> (Dice, u64) {
+    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1;
+    (Dice(seed), seed)
+}
+
+/// Opens a store after a kill, verifies it, and answers all that it holds.
+fn survived(url: &str, seed: u64) -> Vec<u8> {
+    let ledger = runledger::open(url).unwrap_or_else(|error| panic!("seed {seed}: it does not open: {error}"));
+    let verified = ledger.call_json(r#"{"op":"store.verify"}"#);
+    assert!(verified.starts_with(r#"{"ok":{"ok":true"#), "seed {seed}: {verified}");
+    let stream = export(&ledger);
+    ledger.close().unwrap();
+    stream
+}
+
+/// Kills a process at a random moment of what it does; answers whether it was still at it.
+fn kill_within(mut child: Child, most_us: u64, dice: &mut Dice) -> bool {
+    // Not a wait for something to happen: the moment of the kill is what is random here.
+    std::thread::sleep(Duration::from_micros(dice.roll(most_us)));
+    let was_at_it = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    was_at_it
+}
+
+/// Processes that are killed while they open a store that was left as a kill left it, again and again.
+#[test]
+fn killed_while_opening_a_store_changes_nothing() {
+    let (mut dice, seed) = dice();
+    for scheme in ["sqlite", "redb"] {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("{scheme}:{}", dir.path().join("store").display());
+        filled(&url, 20);
+        let mut child = spawn(&url);
+        let mut input = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap());
+        for k in 0..40 {
+            writeln!(input, "{}", command("q", k)).unwrap();
+            answers.read_line(&mut String::new()).unwrap();
+        }
+        // It has a log, or is marked as open.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut kills = 0;
+        for _ in 0..rounds() {
+            kills += u32::from(kill_within(spawn(&url), 12_000, &mut dice));
+        }
+        let stream = survived(&url, seed);
+        let model = runledger::open("memory:").unwrap();
+        model.import(&mut stream.as_slice()).unwrap();
+        let runs = |project: &str| model.call_json(format!(r#"{{"op":"runs.list","projectId":"{project}","limit":0}}"#));
+        assert!(runs("p").contains(r#""total":10"#) && runs("q").contains(r#""total":6"#), "seed {seed}: {} {}", runs("p"), runs("q"));
+        println!("{scheme}: {kills} kills of processes that had a store open or were opening it");
+    }
+}
+
+/// An import that is killed has left nothing, or all.
+#[test]
+fn killed_while_importing_leaves_nothing_or_all() {
+    let (mut dice, seed) = dice();
+    for scheme in ["sqlite", "redb"] {
+        let dir = tempfile::tempdir().unwrap();
+        let stream = dir.path().join("stream");
+        let source = runledger::open("memory:").unwrap();
+        (0..7 * 300).for_each(|k| drop(source.call_json(command("p", k))));
+        let all = export(&source);
+        std::fs::write(&stream, &all).unwrap();
+        let (mut kills, mut whole) = (0, 0);
+        for round in 0..rounds() {
+            let url = format!("{scheme}:{}", dir.path().join(format!("store{round}")).display());
+            let nothing = {
+                let ledger = runledger::open(&url).unwrap();
+                let nothing = export(&ledger);
+                ledger.close().unwrap();
+                nothing
+            };
+            let mut command = Command::new(env!("CARGO_BIN_EXE_runledger"));
+            command.args(["import", &url]).stdin(std::fs::File::open(&stream).unwrap()).stdout(Stdio::null()).stderr(Stdio::null());
+            kills += u32::from(kill_within(command.spawn().unwrap(), 120_000, &mut dice));
+            let found = survived(&url, seed);
+            assert!(found == nothing || found == all, "seed {seed}: an import that was killed has left a part");
+            whole += u32::from(found == all);
+            // What it left is no hindrance.
+            let ledger = runledger::open(&url).unwrap();
+            ledger.import(&mut all.as_slice()).unwrap();
+            assert!(export(&ledger) == all, "seed {seed}");
+        }
+        println!("{scheme}: {kills} imports killed, {whole} had been made whole");
+    }
+}
+
+/// A compaction that is killed changes nothing that is held.
+#[test]
+fn killed_while_compacting_a_store_keeps_all() {
+    let (mut dice, seed) = dice();
+    for scheme in ["sqlite", "redb"] {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("{scheme}:{}", dir.path().join("store").display());
+        let all = filled(&url, 150);
+        let mut kills = 0;
+        for _ in 0..rounds() {
+            let mut child = spawn(&url);
+            let mut input = child.stdin.take().unwrap();
+            // The pipe takes all of them; what is not read when the child dies is lost.
+            let _ = input.write_all("{\"op\":\"store.compact\"}\n".repeat(200).as_bytes());
+            kills += u32::from(kill_within(child, 60_000, &mut dice));
+            assert!(survived(&url, seed) == all, "seed {seed}: {scheme} holds something else after a compaction that was killed");
+        }
+        println!("{scheme}: {kills} compactions killed");
+    }
 }

@@ -96,6 +96,42 @@ pub fn find_difference(harnesses: &[&dyn Harness], cases: u32, steps: usize, see
     }
 }
 
+/// Steps stores of all harnesses through the sequence that some bytes stand for, together with the oracle: for a fuzzer.
+///
+/// # Errors
+/// What a store answers otherwise than the oracle, and the requests that led there.
+pub fn replay(harnesses: &[&dyn Harness], bytes: &[u8]) -> Result<(), String> {
+    const MAX_STEPS: usize = 60;
+    let mut machine = Machine::open(harnesses)?;
+    let mut rest = bytes;
+    for _ in 0..MAX_STEPS {
+        let [kind, after @ ..] = rest else { break };
+        let mut take = |len: usize| {
+            let (taken, left) = after.split_at(len.min(after.len()));
+            rest = left;
+            taken.to_vec()
+        };
+        let step = match kind % 32 {
+            0..=16 => Step::Command(take(40)),
+            17..=22 => Step::Query(take(40)),
+            23..=24 => Step::Follow(take(40)),
+            25..=26 => Step::Batch(take(160)),
+            27 => Step::Tick(take(1).first().copied().unwrap_or(0)),
+            other => {
+                take(0);
+                match other {
+                    28 => Step::Export,
+                    29 => Step::Copy,
+                    30 => Step::Snapshot,
+                    _ => Step::Restore,
+                }
+            }
+        };
+        machine.step(&step).map_err(|why| machine.report(&why))?;
+    }
+    machine.end().map_err(|why| machine.report(&why))
+}
+
 struct Opened<'a> {
     harness: &'a dyn Harness,
     place: Box<dyn Place>,

@@ -76,6 +76,21 @@ fn a_file_that_lacks_its_end_and_has_a_log_keeps_its_bytes_when_it_is_refused() 
     assert!(refused > 0);
 }
 
+/// What was found so: a file whose tables were not as they must be was refused, but only after it had been marked as open.
+#[test]
+fn a_file_of_redb_whose_tables_are_others_keeps_its_bytes_when_it_is_refused() {
+    let store = healthy(Kind::Redb, None, true);
+    let bytes = &store.files["store"];
+    let mut refused = 0;
+    for at in (0..bytes.len() - 5).filter(|at| bytes[*at..].starts_with(b"&[u8]")) {
+        let mut image = store.files.clone();
+        image.get_mut("store").unwrap()[at] ^= 2;
+        let outcome = store.examine(&image).unwrap_or_else(|what| panic!("at {at}: {what}"));
+        refused += usize::from(matches!(outcome, Outcome::Refused(Code::Corrupt)));
+    }
+    assert!(refused > 0);
+}
+
 /// A log that is missing, that is left over from another moment or another store, or that is no log.
 #[test]
 fn logs_that_do_not_belong_are_never_half_a_state() {

@@ -1,7 +1,6 @@
 //! Processes that fork while they have a store open.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
-#![allow(unsafe_code, reason = "there is no other way to fork")]
 #![cfg(unix)]
 
 use std::path::Path;
@@ -11,29 +10,12 @@ use runledger_backend_memory::MemoryBackend;
 use runledger_backend_redb::RedbBackend;
 use runledger_backend_sqlite::SqliteBackend;
 use runledger_core::{Code, GetRun, Ledger, ListRuns, OpenOptions, Payload, QueueRun, Result, VerifyStore};
+use runledger_faults::fork::fork;
 use runledger_faults::scratch_directory;
 
-/// Forks; in the child does `work` and ends with 0 if that says so. Answers whether it did.
+/// Forks, and waits for the child.
 fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
-    /// After how long a child that stands still is ended by the system.
-    const SECONDS: u32 = 20;
-    // SAFETY: the child does nothing but `work`, and ends without running anything else of this program; what the work
-    // may not touch is what this tests. The parent only waits.
-    unsafe {
-        match libc::fork() {
-            0 => {
-                libc::alarm(SECONDS);
-                let code = if work() { 0 } else { 1 };
-                libc::_exit(code)
-            }
-            child => {
-                assert!(child > 0);
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-            }
-        }
-    }
+    fork(work)()
 }
 
 fn open(name: &str, path: &Path) -> Result<Ledger> {

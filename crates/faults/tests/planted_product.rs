@@ -11,11 +11,13 @@ use runledger_conformance::mutants::{BackendFault, Broken};
 use runledger_core::planted::{Defect, plant};
 use runledger_core::{Backend, Durability, Journal, Ledger, OpenOptions};
 use runledger_faults::crash;
+use runledger_faults::damage::{self, Damage, Healthy};
 use runledger_faults::errors::{self, Plan};
+use runledger_faults::fork::fork;
 use runledger_faults::history::{Load, drive};
 use runledger_faults::migration::{Kind, lose_power};
 use runledger_faults::simulation::{self, Stage, simulate};
-use runledger_faults::{Around, Change, Op, Sqlite, Workload, scratch_directory};
+use runledger_faults::{Around, Change, Dice, Op, Sqlite, Workload, scratch_directory};
 
 /// Has callers race on handles until a history can't be explained.
 fn find_in_a_race(handles: &[Ledger], rounds: u64) -> Option<String> {
@@ -119,6 +121,73 @@ fn sqlite_swallowing_a_failed_commit_is_found() {
     let tally = errors::try_all(&rig, &Workload::new(4, 8, 3), Plan { violations: 1, ..Plan::of(&ops) });
     println!("a commit that failed and was taken for done: {tally}");
     assert!(!tally.violations.is_empty(), "it went unnoticed");
+}
+
+/// Without the guard a fork's acknowledged commands are lost: what makes that guard necessary.
+#[test]
+fn sqlite_opened_in_a_fork_of_its_holder_is_found() {
+    let _planted = plant(Defect::SqliteOpensInAFork);
+    let directory = scratch_directory();
+    let path = directory.path().join("store");
+    let open = || Ledger::new(SqliteBackend::open(&path, &OpenOptions::new()).unwrap(), &OpenOptions::new());
+    let queue = |ledger: &Ledger, id: &str| {
+        let request = format!(r#"{{"op":"runs.queue","projectId":"p","id":"{id}","workflowId":"w","input":1}}"#);
+        ledger.call_json(request).starts_with(r#"{"ok""#)
+    };
+    let ledger = open();
+    assert!(queue(&ledger, "of the parent"));
+    let (told, tell) = (directory.path().join("opened"), directory.path().join("closed"));
+    let wait_for = |path: &Path| {
+        while !path.exists() {
+            std::thread::yield_now()
+        }
+    };
+    let wait = fork(|| {
+        let ledger = open();
+        std::fs::write(&told, "").unwrap();
+        wait_for(&tell);
+        let is_acknowledged = queue(&ledger, "of the fork");
+        // It is killed before it closes.
+        std::mem::forget(ledger);
+        is_acknowledged
+    });
+    wait_for(&told);
+    ledger.close().unwrap();
+    std::fs::write(&tell, "").unwrap();
+    let is_acknowledged = wait();
+    let is_there = open().get_run(runledger_core::GetRun::new("p", "of the fork")).unwrap().is_some();
+    println!("the fork's command was acknowledged: {is_acknowledged}, and is there: {is_there}");
+    assert!(is_acknowledged && !is_there, "it went unnoticed");
+}
+
+/// Damages files until a violation is found, and asserts that one is.
+fn assert_damage_finds(kind: damage::Kind, what: &str) {
+    let healthy = Healthy::new(kind, &OpenOptions::new(), &Workload::new(8, 30, 0), true);
+    let mut dice = Dice::new(1);
+    let found = (0..2000).find_map(|number| {
+        let mut image = healthy.files.clone();
+        let how = Damage::ALL[number % Damage::ALL.len()].make(image.get_mut("store").unwrap(), &mut dice);
+        healthy.examine(&image).err().map(|what| format!("{how}: {what}"))
+    });
+    let found = found.unwrap_or_else(|| panic!("{what} on {kind:?} went unnoticed"));
+    println!("{what} on {kind:?}: {}", found.chars().take(300).collect::<String>());
+}
+
+#[test]
+fn checksums_that_are_not_compared_are_found() {
+    let _planted = plant(Defect::ChecksumsAreNotCompared);
+    for kind in [damage::Kind::Sqlite, damage::Kind::Redb] {
+        assert_damage_finds(kind, "a checksum that is not compared");
+    }
+}
+
+#[test]
+fn a_verification_that_looks_at_nothing_is_found() {
+    // Nothing else may be planted meanwhile.
+    let _planted = plant(Defect::MigrationHasNoTransaction);
+    for kind in [damage::Kind::SqliteVerifyingNothing, damage::Kind::RedbVerifyingNothing] {
+        assert_damage_finds(kind, "a verification that looks at nothing");
+    }
 }
 
 /// Each must be noticed by the simulation within so many steps.
