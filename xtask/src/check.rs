@@ -70,13 +70,13 @@ pub(crate) fn fix() -> Result<()> {
 
 /// The documents have parts that tests hold against the code; the same tests write them.
 pub(crate) fn docs() -> Result<()> {
-    ["cargo test --package runledger --test readme", "cargo test --package runledger-cli --test transcripts"]
-        .into_iter()
-        .try_for_each(|write| run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1")))
-    let write = "cargo test --package runledger --test readme";
-    run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1"))?;
-    let header = "cargo test --package runledger-ffi --test header";
-    run_command(header, program(header).env("RUNLEDGER_WRITE_DOCS", "1"))
+    [
+        "cargo test --package runledger --test readme",
+        "cargo test --package runledger-cli --test transcripts",
+        "cargo test --package runledger-ffi --test header",
+    ]
+    .into_iter()
+    .try_for_each(|write| run_command(write, program(write).env("RUNLEDGER_WRITE_DOCS", "1")))
 }
 
 /// The tests that take a number of rounds or seeds take many then.

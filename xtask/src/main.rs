@@ -3,8 +3,8 @@
 mod browser;
 mod check;
 mod command;
-mod install;
 mod fuzz;
+mod install;
 mod metadata;
 mod msrv;
 mod peers;
