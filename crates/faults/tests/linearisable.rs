@@ -120,7 +120,7 @@ fn processes_that_are_killed_on_one_file_of_sqlite() {
     for round in 0..rounds(4) {
         let directory = scratch_directory();
         let path = directory.path().join("store");
-        let killed_after = |caller: usize| (caller % 2 == 0).then_some(10 + 7 * caller + round as usize % 5);
+        let killed_after = |caller: usize| caller.is_multiple_of(2).then_some(10 + 7 * caller + round as usize % 5);
         let processes = (0..CALLERS).map(|caller| Process::start(&path, killed_after(caller))).collect();
         histories.extend(drive(processes, Load { seed: 900 + round, projects: 6, ..LOAD }, |number| format!("p{number}")).unwrap());
         at_quiet_point(&open_sqlite(&path), (0..6).map(|number| format!("p{number}")));
