@@ -1,9 +1,10 @@
 //! Bars for those who wait: on standard error, and only where that is a terminal.
 
+use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use runledger::{Progress, Stage};
 
 use crate::interrupt::{self, Stoppable};
@@ -65,14 +66,26 @@ fn unit(stage: Stage) -> Unit {
 fn counting(name: &str, unit: Unit, total: Option<u64>) -> ProgressBar {
     let template = match (&unit, total) {
         (Unit::Bytes, _) => "{msg:>10} {spinner} {bytes}, {bytes_per_sec}, {elapsed}",
-        (Unit::Count, None) => "{msg:>10} {spinner} {human_pos}, {per_sec}, {elapsed}",
-        (Unit::Count, Some(_)) => "{msg:>10} [{bar:32}] {human_pos}/{human_len}, {per_sec}, {eta} left",
+        (Unit::Count, None) => "{msg:>10} {spinner} {human_pos}, {rate}, {elapsed}",
+        (Unit::Count, Some(_)) => "{msg:>10} [{bar:32}] {human_pos}/{human_len}, {rate}, {left}",
     };
     let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
+        bar.set_style(style.progress_chars("=> ").with_key("rate", rate).with_key("left", left));
     }
     bar.with_message(name.to_owned())
+}
+
+/// How much is done in a second, in whole numbers.
+fn rate(state: &ProgressState, text: &mut dyn Write) {
+    let _ = write!(text, "{:.0}/s", state.per_sec());
+}
+
+/// How long it will still take, once something is done to tell it by.
+fn left(state: &ProgressState, text: &mut dyn Write) {
+    if state.pos() > 0 {
+        let _ = write!(text, "{} left", HumanDuration(state.eta()));
+    }
 }
 
 /// A bar over a known number of things.

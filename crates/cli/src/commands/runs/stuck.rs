@@ -36,6 +36,9 @@ impl StuckRuns {
             Form::Table => out.table(&sheet(Look::new(cx, &out), &runs, &agents))?,
         }
         out.flush()?;
+        if runs.len().max(agents.len()) >= self.limit {
+            note(out.form, "there may be more: --limit");
+        }
         Ok(if runs.is_empty() && agents.is_empty() { Outcome::Done } else { Outcome::Findings })
     }
 }
