@@ -167,7 +167,11 @@ impl Row for ProjectSummary {
 /// Prints records as a table.
 pub(crate) fn print_table<'r, R: Row + 'r>(cx: &Context, out: &mut Out, rows: impl IntoIterator<Item = &'r R>) -> Result<()> {
     let sheet = sheet_of(Look::new(cx, out), rows);
-    if sheet.is_empty() { Ok(note(out.form, format!("no {}", R::NAME))) } else { out.table(&sheet) }
+    if sheet.is_empty() {
+        note(out.form, format!("no {}", R::NAME));
+        return Ok(());
+    }
+    out.table(&sheet)
 }
 
 fn sheet_of<'r, R: Row + 'r>(look: Look, rows: impl IntoIterator<Item = &'r R>) -> Sheet {
