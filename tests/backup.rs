@@ -1,5 +1,7 @@
 //! Backups of every backend: equal stores, made while others write, and nothing left behind by one that was not finished.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
