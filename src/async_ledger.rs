@@ -1,12 +1,20 @@
 //! The same ledger for tasks, which never blocks a thread of the runtime.
 
+use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::alarms::Alarms;
 use crate::*;
+
+/// No wait is longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// The most commands that the writer hands over at once: as many as one commit takes.
 const MAX_TAKEN: usize = 512;
@@ -41,6 +49,7 @@ const MAX_WAITING: usize = 4096;
 pub struct AsyncLedger {
     ledger: Ledger,
     writer: mpsc::Sender<Job>,
+    alarms: Alarms,
     process: u32,
 }
 
@@ -62,7 +71,7 @@ impl AsyncLedger {
         let writers = ledger.clone();
         let started = thread::Builder::new().name("runledger-writer".to_owned()).spawn(move || write(&writers, jobs));
         started.map_err(|e| Error::new(Code::Io, format!("starting the writer's thread: {e}")))?;
-        Ok(AsyncLedger { ledger, writer, process: std::process::id() })
+        Ok(AsyncLedger { ledger, writer, alarms: Alarms::default(), process: std::process::id() })
     }
 
     /// The ledger behind this handle, for code that may block.
@@ -92,6 +101,51 @@ impl AsyncLedger {
         match self.request(Request::Batch(commands)).await? {
             Answer::Batch(answers) => Ok(answers),
             _ => Err(wrong_answer()),
+        }
+    }
+
+    /// Takes a queued run, and waits for one, as [`Ledger::claim_run_wait`]. A future that is dropped while it waits
+    /// claims nothing any more.
+    ///
+    /// # Errors
+    /// As [`Ledger::claim_run_wait`].
+    pub async fn claim_run_wait(&self, claim: ClaimRun, timeout: Duration) -> Result<Option<Run>> {
+        let queue = (QueueKind::Runs, claim.project_id.clone());
+        self.wait_for(queue, timeout, || self.claim_run(claim.clone())).await
+    }
+
+    /// Takes a queued agent run, and waits for one, as [`Ledger::claim_agent_wait`].
+    ///
+    /// # Errors
+    /// As [`Ledger::claim_agent_wait`].
+    pub async fn claim_agent_wait(&self, claim: ClaimAgent, timeout: Duration) -> Result<Option<AgentRun>> {
+        let queue = (QueueKind::Agents, claim.project_id.clone());
+        self.wait_for(queue, timeout, || self.claim_agent(claim.clone())).await
+    }
+
+    async fn wait_for<T, F: Future<Output = Result<Option<T>>>>(
+        &self,
+        queue: QueueKey,
+        timeout: Duration,
+        claim: impl Fn() -> F,
+    ) -> Result<Option<T>> {
+        let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
+        let waiting = self.ledger.wait_in(queue)?;
+        loop {
+            let seen = waiting.place.signals();
+            let claimed = claim().await?;
+            let now = Instant::now();
+            if claimed.is_some() || now >= deadline {
+                return Ok(claimed);
+            }
+            let mut alarm = self.alarms.at(waiting.interval.map_or(deadline, |interval| deadline.min(now + interval)))?;
+            let mut signal = pin!(waiting.place.next_signal(seen));
+            poll_fn(|context| match signal.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(()),
+                // Rung, or gone with its thread: either way there is nothing more to wait for.
+                Poll::Pending => Pin::new(&mut alarm).poll(context).map(drop),
+            })
+            .await;
         }
     }
 
@@ -288,9 +342,7 @@ methods! {
 #[cfg(feature = "memory")]
 mod tests {
     use super::*;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Waker};
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().build().unwrap()
@@ -384,6 +436,42 @@ mod tests {
             assert_eq!(failed.details().index, Some(1));
             let answer = ledger.call_json(r#"{"op":"runs.get","projectId":"shop","id":"r3"}"#).await;
             assert_eq!(answer, r#"{"ok":null}"#);
+        });
+    }
+
+    #[test]
+    fn a_task_that_waits_wakes_when_something_is_queued() {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let ledger = open();
+            let claim = |token: &str| ClaimRun::new("shop", Execution::new(token, Time::MIN));
+            assert_eq!(ledger.claim_run_wait(claim("t0"), Duration::from_millis(5)).await.unwrap(), None);
+            let waiting = {
+                let ledger = ledger.clone();
+                runtime.spawn(async move { ledger.claim_run_wait(claim("t1"), Duration::from_secs(60)).await })
+            };
+            tokio::task::yield_now().await;
+            ledger.queue_run(queue("r1")).await.unwrap();
+            assert_eq!(waiting.await.unwrap().unwrap().unwrap().id, "r1");
+            // Dropped while it waits, it takes nothing.
+            {
+                let mut dropped = Box::pin(ledger.claim_run_wait(claim("t2"), Duration::from_secs(60)));
+                for _ in 0..100 {
+                    let _pending = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                    tokio::task::yield_now().await;
+                }
+            }
+            ledger.queue_run(queue("r2")).await.unwrap();
+            assert_eq!(ledger.get_run(GetRun::new("shop", "r2")).await.unwrap().unwrap().attempt, 0);
+            let waiting = {
+                let ledger = ledger.clone();
+                runtime.spawn(async move {
+                    ledger.claim_agent_wait(ClaimAgent::new("shop", Execution::new("t", Time::MIN)), Duration::from_secs(60)).await
+                })
+            };
+            tokio::task::yield_now().await;
+            ledger.close().await.unwrap();
+            assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::Closed);
         });
     }
 

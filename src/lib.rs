@@ -43,6 +43,8 @@
 //! - `tracing`: events through the package `tracing`: what was refused, what was committed together, a flush that failed.
 
 #[cfg(feature = "tokio")]
+mod alarms;
+#[cfg(feature = "tokio")]
 mod async_ledger;
 mod open;
 

@@ -49,6 +49,9 @@ const LOOK_AT_LOG: u32 = 16;
 /// readers that stay long can't let it grow without end either.
 const LOG_PATIENCE: Duration = Duration::from_millis(50);
 
+/// A worker that waits looks so often what other processes queued, which nothing tells it.
+const LOOK_FOR_OTHERS: Duration = Duration::from_millis(200);
+
 /// A store in a SQLite file.
 ///
 /// ```
@@ -283,6 +286,10 @@ impl Backend for SqliteBackend {
 
     fn shares_commits(&self) -> bool {
         true
+    }
+
+    fn poll_interval(&self) -> Option<Duration> {
+        Some(LOOK_FOR_OTHERS)
     }
 
     fn broken(&self) -> Option<Error> {

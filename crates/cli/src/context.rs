@@ -169,6 +169,10 @@ impl Clock for SharedClock {
     fn now(&self) -> Time {
         self.0.now()
     }
+
+    fn is_system(&self) -> bool {
+        self.0.is_system()
+    }
 }
 
 /// Uses a ledger and closes it, since only a close tells whether the engine ended well.

@@ -4,10 +4,12 @@
 //! those that the decision made, keeps its indexes and counters in the same transaction, and answers queries from
 //! one consistent state. `runledger-conformance` says whether it does.
 
+use std::time::Duration;
+
 use crate::{
     AgentFilter, AgentRun, AnswerForm, Code, Command, CompactReport, Deleted, EndedFilter, Entity, Error, ExpiredFilter, Held, Id, NewFile,
-    NodeFilter, NodeRun, OnProgress, PageRequest, ProjectSummary, Record, Result, Rows, Run, RunFilter, RunStats, StoreInfo, Time,
-    VerifyReport,
+    NodeFilter, NodeRun, OnProgress, OnQueued, PageRequest, ProjectSummary, QueueKey, Record, Result, Rows, Run, RunFilter, RunStats,
+    StoreInfo, Time, VerifyReport,
 };
 
 /// A record as a backend holds it.
@@ -207,6 +209,25 @@ pub trait Backend: Send + Sync + 'static {
     /// Whether commands that arrive together should be committed together: true where a commit costs a flush or a lock
     /// that all writers share.
     fn shares_commits(&self) -> bool;
+
+    /// Whether only commands of one project should be committed together: true where the projects may be on different
+    /// servers, or have locks of their own.
+    fn groups_by_project(&self) -> bool {
+        false
+    }
+
+    /// Told that something was queued by a commit of this handle, for workers that wait elsewhere.
+    fn announce(&self, _queues: &[QueueKey]) {}
+
+    /// Has `on_queued` told what others queue, as long as what this answers is kept. `None` where nobody else is heard of.
+    fn watch(&self, _on_queued: OnQueued) -> Option<Box<dyn Send + Sync>> {
+        None
+    }
+
+    /// How often a worker that waits looks for itself, where others may queue without being heard of.
+    fn poll_interval(&self) -> Option<Duration> {
+        None
+    }
 
     /// The first error of a flush that failed, after which the handle must be reopened.
     fn broken(&self) -> Option<Error>;

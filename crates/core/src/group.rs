@@ -6,7 +6,7 @@
 //! all that wait with it. Everybody is answered after the flush that holds its change; refusals and empty claims too,
 //! since they may rest on a neighbour's change in the same group.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
@@ -16,7 +16,7 @@ use crate::ledger::without_panic;
 #[cfg(feature = "planted")]
 use crate::planted::{Defect, is_planted};
 use crate::transition::{apply, decide, load};
-use crate::{Answer, Backend, Clock, Code, Command, Error, Result, Time, Tx, Work};
+use crate::{Answer, Backend, Clock, Code, Command, Error, Id, QueueKey, QueueKind, Result, Time, Tx, Work};
 
 /// The most steps of one group. Larger ones gain nothing and make everybody wait.
 const MAX_STEPS: usize = 512;
@@ -64,6 +64,22 @@ impl Step {
         self.commands.iter().map(Command::size_bytes).sum()
     }
 
+    /// The project of all its commands; `None` when there are several.
+    fn project(&self) -> Option<&Id> {
+        let first = self.commands.first()?.project_id();
+        self.commands.iter().all(|command| command.project_id() == first).then_some(first)
+    }
+
+    /// The queues into which the step has put something, once it has its outcome.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = QueueKey> {
+        let has_succeeded = matches!(self.outcome, Some(Ok(_)));
+        self.commands.iter().filter(move |_| has_succeeded).filter_map(|command| match command {
+            Command::QueueRun(c) => Some((QueueKind::Runs, c.project_id.clone())),
+            Command::CreateAgent(c) => Some((QueueKind::Agents, c.project_id.clone())),
+            _ => None,
+        })
+    }
+
     pub(crate) fn into_outcome(self) -> Result<Answer> {
         self.outcome.unwrap_or_else(|| Err(Error::new(Code::Internal, "a command was not carried out")))
     }
@@ -104,7 +120,7 @@ impl Step {
 }
 
 /// Parts steps, in their order, so that each part is within the bounds of a group (or is one step alone).
-pub(crate) fn parts(steps: Vec<Step>) -> Vec<Vec<Step>> {
+fn parts(steps: Vec<Step>) -> Vec<Vec<Step>> {
     let mut parts: Vec<Vec<Step>> = Vec::new();
     let mut bytes = 0;
     for step in steps {
@@ -288,9 +304,98 @@ impl Follower {
     }
 }
 
-/// The queue of one store's writers.
+/// The most lanes that are carried out at the same time for one caller: as many as a pool has connections.
+const MAX_LANES: usize = 8;
+
+/// Steps of one project, with their places among those of the caller.
+struct Lane {
+    /// `None` for a single step that is of several projects.
+    project: Option<Id>,
+    places: Vec<usize>,
+    steps: Vec<Step>,
+}
+
+/// The queues of a store's writers: one, or one for each project that is written to at the moment.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct Queues {
+    are_by_project: bool,
+    whole: Queue,
+    projects: Mutex<HashMap<Id, Arc<Queue>>>,
+}
+
+impl Queues {
+    pub(crate) fn new(are_by_project: bool) -> Self {
+        Queues { are_by_project, ..Queues::default() }
+    }
+
+    /// As [`Queue::submit`]. The order is kept among steps of one project, and around steps of several.
+    pub(crate) fn submit(&self, backend: &dyn Backend, clock: &dyn Clock, steps: Vec<Step>) -> Vec<Step> {
+        if !self.are_by_project && steps.len() == 1 {
+            return self.whole.submit(backend, clock, steps);
+        }
+        if !self.are_by_project {
+            return parts(steps).into_iter().flat_map(|part| self.whole.submit(backend, clock, part)).collect();
+        }
+        let mut done: Vec<(usize, Step)> = Vec::with_capacity(steps.len());
+        let mut lanes: Vec<Lane> = Vec::new();
+        for (place, step) in steps.into_iter().enumerate() {
+            let project = step.project().cloned();
+            match lanes.iter_mut().find(|lane| project.is_some() && lane.project == project) {
+                Some(lane) => {
+                    lane.places.push(place);
+                    lane.steps.push(step);
+                }
+                None => {
+                    let lane = Lane { project, places: vec![place], steps: vec![step] };
+                    if lane.project.is_none() {
+                        done.extend(self.run_lanes(backend, clock, std::mem::take(&mut lanes)));
+                        done.extend(self.run_lane(backend, clock, lane));
+                    } else {
+                        lanes.push(lane);
+                    }
+                }
+            }
+        }
+        done.extend(self.run_lanes(backend, clock, lanes));
+        done.sort_unstable_by_key(|(place, _)| *place);
+        done.into_iter().map(|(_, step)| step).collect()
+    }
+
+    fn run_lanes(&self, backend: &dyn Backend, clock: &dyn Clock, mut lanes: Vec<Lane>) -> Vec<(usize, Step)> {
+        let mut done = Vec::new();
+        while lanes.len() > 1 {
+            let some = lanes.split_off(lanes.len() - lanes.len().min(MAX_LANES));
+            std::thread::scope(|scope| {
+                let running: Vec<_> = some.into_iter().map(|lane| scope.spawn(|| self.run_lane(backend, clock, lane))).collect();
+                // A lane catches its panics itself, so that every step comes back.
+                done.extend(running.into_iter().filter_map(|lane| lane.join().ok()).flatten());
+            });
+        }
+        done.extend(lanes.into_iter().flat_map(|lane| self.run_lane(backend, clock, lane)));
+        done
+    }
+
+    fn run_lane(&self, backend: &dyn Backend, clock: &dyn Clock, lane: Lane) -> Vec<(usize, Step)> {
+        let Lane { project, places, mut steps } = lane;
+        match project {
+            None => commit_all(backend, clock, &mut steps.iter_mut().collect::<Vec<_>>()),
+            Some(project) => {
+                let queue = Arc::clone(lock(&self.projects).entry(project.clone()).or_default());
+                steps = parts(steps).into_iter().flat_map(|part| queue.submit(backend, clock, part)).collect();
+                drop(queue);
+                let mut projects = lock(&self.projects);
+                if projects.get(&project).is_some_and(|queue| Arc::strong_count(queue) == 1) {
+                    projects.remove(&project);
+                }
+            }
+        }
+        places.into_iter().zip(steps).collect()
+    }
+}
+
+/// The queue of writers that are committed together.
+#[derive(Default)]
+struct Queue {
     state: Mutex<State>,
     /// How many steps the last group had.
     last_group: AtomicUsize,
@@ -304,7 +409,7 @@ struct State {
 
 impl Queue {
     /// Carries out steps, each atomic in itself, in their order, and leaves every one with its outcome.
-    pub(crate) fn submit(&self, backend: &dyn Backend, clock: &dyn Clock, mut steps: Vec<Step>) -> Vec<Step> {
+    fn submit(&self, backend: &dyn Backend, clock: &dyn Clock, mut steps: Vec<Step>) -> Vec<Step> {
         let follower = {
             let mut state = lock(&self.state);
             if state.has_leader {

@@ -1,13 +1,16 @@
 //! What users hold: one method per operation over any backend.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::cursor::List;
 use crate::gate::{Gate, Pass};
-use crate::group::{Queue, Step, commit_all, parts};
+use crate::group::{Queues, Step, commit_all};
 use crate::transition::sorted;
+use crate::wait::Waiters;
 use crate::*;
 
 /// A store of workflow runs. Cheap to clone; every clone is the same handle, usable from any number of threads.
@@ -21,11 +24,30 @@ pub struct Ledger(Arc<Inner>);
 
 struct Inner {
     gate: Gate,
-    queue: Queue,
+    queues: Queues,
+    waiters: Arc<Waiters>,
     limits: Limits,
     clock: Arc<dyn Clock>,
     is_read_only: bool,
     shares_commits: bool,
+}
+
+/// No wait is longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A place among those who wait for something to be queued.
+pub struct Waiting {
+    /// Where signals arrive.
+    pub place: WaitingPlace,
+    /// How often to look without a signal, where others may queue without being heard of.
+    pub interval: Option<Duration>,
+    _watch: Option<Box<dyn Send + Sync>>,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("place", &self.place).field("interval", &self.interval).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Ledger {
@@ -52,8 +74,9 @@ impl Ledger {
         Ledger(Arc::new(Inner {
             is_read_only: backend.is_read_only(),
             shares_commits: backend.shares_commits(),
+            queues: Queues::new(backend.groups_by_project()),
             gate: Gate::new(Box::new(backend)),
-            queue: Queue::default(),
+            waiters: Arc::default(),
             limits: options.limits(),
             clock: options.clock.clone(),
         }))
@@ -120,16 +143,86 @@ impl Ledger {
         }
         let clock = &*self.0.clock;
         if self.0.shares_commits {
-            if steps.len() == 1 {
-                return Ok(self.0.queue.submit(&**backend, clock, steps));
+            steps = self.0.queues.submit(&**backend, clock, steps);
+        } else {
+            for step in &mut steps {
+                commit_all(&**backend, clock, &mut [step]);
             }
-            let parts = parts(steps).into_iter();
-            return Ok(parts.flat_map(|part| self.0.queue.submit(&**backend, clock, part)).collect());
         }
-        for step in &mut steps {
-            commit_all(&**backend, clock, &mut [step]);
+        let queues: BTreeSet<QueueKey> = steps.iter().flat_map(Step::queued).collect();
+        if !queues.is_empty() {
+            let queues: Vec<QueueKey> = queues.into_iter().collect();
+            queues.iter().for_each(|queue| self.0.waiters.signal(queue));
+            backend.announce(&queues);
         }
         Ok(steps)
+    }
+
+    /// Tells everybody who waits for anything to look again.
+    pub(crate) fn signal_all(&self) {
+        self.0.waiters.signal_all();
+    }
+
+    /// Takes a queued run as [`Ledger::claim_run`] does, and waits up to `timeout` for one to be queued. `None` when none came.
+    ///
+    /// It wakes when a run is queued: at once where that was done with this ledger or heard of by its backend, within
+    /// the backend's interval of looking otherwise.
+    ///
+    /// ```no_run
+    /// # fn example(ledger: &runledger_core::Ledger) -> runledger_core::Result<()> {
+    /// use runledger_core::{ClaimRun, Execution, Time};
+    /// use std::time::Duration;
+    /// let lease_end = Time::from(std::time::SystemTime::now()).plus_seconds(60);
+    /// let claim = ClaimRun::new("shop", Execution::new("worker-7/claim-1", lease_end));
+    /// let claimed = ledger.claim_run_wait(claim, Duration::from_secs(20))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Ledger::claim_run`]; `closed` when the ledger is closed meanwhile.
+    pub fn claim_run_wait(&self, claim: ClaimRun, timeout: Duration) -> Result<Option<Run>> {
+        let queue = (QueueKind::Runs, claim.project_id.clone());
+        self.wait_for(queue, timeout, || self.claim_run(claim.clone()))
+    }
+
+    /// Takes a queued agent run as [`Ledger::claim_agent`] does, and waits for one as [`Ledger::claim_run_wait`] does.
+    ///
+    /// # Errors
+    /// As [`Ledger::claim_agent`]; `closed` when the ledger is closed meanwhile.
+    pub fn claim_agent_wait(&self, claim: ClaimAgent, timeout: Duration) -> Result<Option<AgentRun>> {
+        let queue = (QueueKind::Agents, claim.project_id.clone());
+        self.wait_for(queue, timeout, || self.claim_agent(claim.clone()))
+    }
+
+    fn wait_for<T>(&self, queue: QueueKey, timeout: Duration, claim: impl Fn() -> Result<Option<T>>) -> Result<Option<T>> {
+        // What can't be reached in the life of a computer is as good as any time.
+        let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
+        let waiting = self.wait_in(queue)?;
+        loop {
+            let seen = waiting.place.signals();
+            let claimed = claim()?;
+            let now = Instant::now();
+            if claimed.is_some() || now >= deadline {
+                return Ok(claimed);
+            }
+            let look_again = waiting.interval.map_or(deadline, |interval| deadline.min(now + interval));
+            wait_until(waiting.place.next_signal(seen), look_again);
+        }
+    }
+
+    /// Takes a place among those who wait for a queue, for handles that wait in their own way.
+    ///
+    /// # Errors
+    /// `closed`.
+    pub fn wait_in(&self, queue: QueueKey) -> Result<Waiting> {
+        let backend = self.0.gate.enter()?;
+        let place = self.0.waiters.enter(queue);
+        let waiters = Arc::clone(&self.0.waiters);
+        let on_queued: OnQueued = Arc::new(move |queue| match queue {
+            Some(queue) => waiters.signal(queue),
+            None => waiters.signal_all(),
+        });
+        Ok(Waiting { place, interval: backend.poll_interval(), _watch: backend.watch(on_queued) })
     }
 
     /// Carries out commands that take effect each for itself, in their order, committed together where that is cheaper.
@@ -197,7 +290,9 @@ impl Ledger {
     /// # Errors
     /// Those of the engine's own close.
     pub fn close(&self) -> Result<()> {
-        self.0.gate.close()
+        let closed = self.0.gate.close();
+        self.signal_all();
+        closed
     }
 
     /// The limits that the store was opened with.

@@ -31,6 +31,7 @@ mod shape;
 mod text;
 mod time;
 mod transfer;
+mod wait;
 mod walk;
 
 pub use answer::*;
@@ -49,6 +50,7 @@ pub use shape::{DEFAULT_MAX_PAYLOAD_BYTES, Limits, MAX_LIST_VALUES, MAX_REQUEST_
 pub use text::*;
 pub use time::*;
 pub use transfer::*;
+pub use wait::{OnQueued, QueueKey, QueueKind, WaitingPlace, wait_until};
 pub use walk::Walk;
 
 /// The result of every call of this library.

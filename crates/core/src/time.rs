@@ -174,6 +174,11 @@ impl From<std::time::SystemTime> for Time {
 pub trait Clock: Send + Sync + 'static {
     /// The present instant.
     fn now(&self) -> Time;
+
+    /// Whether this is the system's own clock, for which a database server may put its own: that of all its clients.
+    fn is_system(&self) -> bool {
+        false
+    }
 }
 
 /// The system's clock.
@@ -183,6 +188,10 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Time {
         std::time::SystemTime::now().into()
+    }
+
+    fn is_system(&self) -> bool {
+        true
     }
 }
 
@@ -224,6 +233,10 @@ impl Clock for ManualClock {
 impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     fn now(&self) -> Time {
         (**self).now()
+    }
+
+    fn is_system(&self) -> bool {
+        (**self).is_system()
     }
 }
 

@@ -198,6 +198,7 @@ impl Ledger {
         let backend = self.enter()?;
         let mut import = Import { stream, limits: self.limits(), existing, on_progress, imported: Imported::default() };
         ledger::without_panic(|| backend.write(&mut import))?;
+        self.signal_all();
         Ok(import.imported)
     }
 }
