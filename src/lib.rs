@@ -1,5 +1,5 @@
 //! Keeps the state of workflow runs: which runs, node runs and agent runs there are, where each of them stands, and who
-//! owns it until when. One behaviour on memory, SQLite and redb.
+//! owns it until when. One behaviour on memory, SQLite, redb and PostgreSQL.
 //!
 //! A [`Ledger`] takes commands, each one atomic and durable step, and queries. Workers claim queued runs with a token and
 //! a lease, and whoever lost a run is told so at the next call:
@@ -33,6 +33,7 @@
 //! | `memory:` | `memory` (default) | gone when dropped |
 //! | `sqlite:PATH` | `sqlite` (default) | one file, several processes and threads at once |
 //! | `redb:PATH` | `redb` | one file, one process that writes, many threads |
+//! | `postgres://USER@HOST/DATABASE` | `postgres` | a schema of a PostgreSQL database, many machines at once |
 //!
 //! The feature `full` turns on every backend. A backend of your own implements [`Backend`] and is handed to
 //! [`Ledger::new`]; the package `runledger-conformance` says whether it behaves.
@@ -56,6 +57,9 @@ struct Readme;
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use runledger_backend_memory as memory;
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use runledger_backend_postgres as postgres;
 #[cfg(feature = "redb")]
 #[doc(inline)]
 pub use runledger_backend_redb as redb;

@@ -7,6 +7,9 @@ use crate::{Code, Error, Ledger, OpenOptions, Result};
 /// The backends of this version, each a feature of its own name.
 const BACKENDS: [&str; 3] = ["memory", "sqlite", "redb"];
 
+/// How the address of a PostgreSQL database begins.
+const POSTGRES: [&str; 2] = ["postgres", "postgresql"];
+
 /// A backend that this build has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -25,9 +28,11 @@ pub const COMPILED_BACKENDS: &[CompiledBackend] = &[
     CompiledBackend { scheme: "sqlite", has_file: true },
     #[cfg(feature = "redb")]
     CompiledBackend { scheme: "redb", has_file: true },
+    #[cfg(feature = "postgres")]
+    CompiledBackend { scheme: "postgres", has_file: false },
 ];
 
-/// Opens the store at an address: `memory:`, `sqlite:PATH` or `redb:PATH`.
+/// Opens the store at an address: `memory:`, `sqlite:PATH`, `redb:PATH` or `postgres://USER@HOST/DATABASE`.
 ///
 /// In a path, `%`, `?` and `#` are written `%25`, `%3F` and `%23`; every other character may be escaped so. Options follow
 /// as a query: `sqlite:runs.db?durability=relaxed&busy_timeout_ms=500`.
@@ -65,11 +70,18 @@ pub fn open_with(url: &str, options: OpenOptions) -> Result<Ledger> {
         "sqlite" => open_sqlite(path, &options),
         #[cfg(feature = "redb")]
         "redb" => open_redb(path, &options),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => open_postgres(url, options),
         off => {
             let _ = (path, options);
-            Err(Error::new(Code::Unsupported, format!("this build has no backend for {off}: turn on the feature '{off}' of runledger")))
+            Err(lacking(off))
         }
     }
+}
+
+fn lacking(feature: &str) -> Error {
+    let what = format!("this build has no backend for {feature}: turn on the feature '{feature}' of runledger");
+    Error::new(Code::Unsupported, what)
 }
 
 /// The options that a store at an address would be opened with: `options`, and before them what the address gives. Nothing
@@ -99,11 +111,18 @@ struct Address<'a> {
 impl<'a> Address<'a> {
     fn read(url: &'a str, mut options: OpenOptions) -> Result<Address<'a>> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
-        if matches!(scheme, "postgres" | "postgresql") {
-            return Err(Error::new(Code::Unsupported, "this build has no backend for PostgreSQL"));
+        if POSTGRES.contains(&scheme) {
+            #[cfg(not(feature = "postgres"))]
+            return Err(lacking("postgres"));
+            #[cfg(feature = "postgres")]
+            {
+                // It reads its own address: what is a path elsewhere is a user, hosts and a database here.
+                crate::postgres::read_options(url, &mut options)?;
+                return Ok(Address { scheme, path: String::new(), options });
+            }
         }
         if !BACKENDS.contains(&scheme) {
-            return Err(Error::invalid("url", "an address begins with memory:, sqlite: or redb:"));
+            return Err(Error::invalid("url", "an address begins with memory:, sqlite:, redb: or postgres:"));
         }
         if rest.contains('#') {
             return Err(Error::invalid("url", "an address has no fragment; in a path, # is written %23"));
@@ -145,6 +164,16 @@ pub fn open_sqlite(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> 
 #[cfg(feature = "redb")]
 pub fn open_redb(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Ledger> {
     Ok(Ledger::new(crate::redb::RedbBackend::open(path.as_ref(), options)?, options))
+}
+
+/// Opens the store in a PostgreSQL database; what the address gives goes before the same option in `options`.
+///
+/// # Errors
+/// `invalid_input`, naming what is wrong in the address; else what the backend answers.
+#[cfg(feature = "postgres")]
+pub fn open_postgres(url: &str, mut options: OpenOptions) -> Result<Ledger> {
+    let backend = crate::postgres::PostgresBackend::open(url, &mut options)?;
+    Ok(Ledger::new(backend, &options))
 }
 
 fn set_options(options: &mut OpenOptions, query: &str) -> Result<()> {
@@ -220,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_backend_that_this_build_lacks_is_unsupported() {
-        for url in ["postgres://user:secret@host/db", "postgresql://host"] {
+        let cut_off = ["postgres://user:secret@host/db", "postgresql://host"];
+        for url in cut_off.into_iter().filter(|_| !cfg!(feature = "postgres")) {
             let Err(error) = open(url) else { panic!("{url} was opened") };
             assert_eq!(error.code(), Code::Unsupported);
             assert!(!error.message().contains("secret"));

@@ -19,6 +19,7 @@ pub(crate) fn install() -> Result<()> {
         println!("\ngoing on without cargo-deny: {why}");
     }
     c_tools()?;
+    postgres()?;
     crate::fuzz::install();
     // The tests of creation watch the calls to the system with it, and say so where it is not there.
     if output(&mut program("strace --version")).is_none()
@@ -40,6 +41,17 @@ fn c_tools() -> Result<()> {
         packages.push("libsqlite3-dev");
     }
     if packages.is_empty() { Ok(()) } else { apt_install(&packages) }
+}
+
+/// The tests of the PostgreSQL backend start servers of their own, unless they are given one.
+fn postgres() -> Result<()> {
+    let is_given = std::env::var_os("RUNLEDGER_TEST_POSTGRES_URL").is_some();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let is_installed = versions.into_iter().any(|version| version.path().join("bin/initdb").is_file());
+    if is_given || is_installed || output(&mut program("initdb --version")).is_some() {
+        return Ok(());
+    }
+    apt_install(&["postgresql", "pgbouncer"])
 }
 
 /// Installs Debian packages, which takes root.

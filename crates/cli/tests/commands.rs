@@ -93,7 +93,7 @@ fn exec_ends_quietly_when_nobody_reads_its_answers() {
 
 #[test]
 fn exec_says_on_its_output_that_a_store_cannot_be_opened() {
-    for (url, code) in [("sqlite:/no/such/dir/runs.db", "io"), ("mysql:x", "invalid_input"), ("postgres://host/db", "unsupported")] {
+    for (url, code) in [("sqlite:/no/such/dir/runs.db", "io"), ("mysql:x", "invalid_input"), ("postgres://127.0.0.1:1/db", "unavailable")] {
         let output = run(&["exec", url], b"");
         assert_eq!(status(&output), 1, "{url}");
         assert_eq!(answers(&output).len(), 1);

@@ -85,6 +85,11 @@ impl Traits {
         Traits { backend: "redb", is_lasting: true, is_file: true, sharing: Sharing::Exclusive, has_clock: true, has_journal: false }
     }
 
+    /// A schema of a PostgreSQL database.
+    pub const fn postgres() -> Self {
+        Traits { backend: "postgres", is_lasting: true, is_file: false, sharing: Sharing::Many, has_clock: true, has_journal: false }
+    }
+
     /// The same without a manual clock.
     #[must_use]
     pub const fn without_clock(mut self) -> Self {

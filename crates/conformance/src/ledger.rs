@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use runledger_core::{Error, Ledger, OpenOptions, Snapshot};
 use tempfile::TempDir;
@@ -10,17 +12,28 @@ use crate::{Harness, Options, Place, Store, Traits};
 
 type Open = dyn Fn(&Path, &OpenOptions) -> Result<Ledger, Error> + Send + Sync;
 
-/// A harness for a backend in Rust: it opens a ledger at a path, which a backend in memory ignores.
+type Remove = dyn Fn(&Path) + Send + Sync;
+
+/// A harness for a backend in Rust: it opens a ledger at a path, which a backend in memory ignores. Where a store outlasts
+/// its handle without being a file, the path is a name that no other place has.
 pub struct LedgerHarness {
     name: String,
     traits: Traits,
     open: Arc<Open>,
+    remove: Option<Arc<Remove>>,
 }
 
 impl LedgerHarness {
     /// A harness whose places are fresh temporary directories.
     pub fn new(name: &str, traits: Traits, open: impl Fn(&Path, &OpenOptions) -> Result<Ledger, Error> + Send + Sync + 'static) -> Self {
-        LedgerHarness { name: name.to_owned(), traits, open: Arc::new(open) }
+        LedgerHarness { name: name.to_owned(), traits, open: Arc::new(open), remove: None }
+    }
+
+    /// The same with something that removes the store of a place once the place is dropped.
+    #[must_use]
+    pub fn removed_by(mut self, remove: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        self.remove = Some(Arc::new(remove));
+        self
     }
 }
 
@@ -35,8 +48,12 @@ impl Harness for LedgerHarness {
 
     fn place(&self) -> Box<dyn Place> {
         let directory = self.traits.is_file.then(|| Arc::new(TempDir::new().expect("a temporary directory can be made")));
-        let path = directory.as_ref().map_or_else(PathBuf::new, |directory| directory.path().join("store"));
-        Box::new(LedgerPlace { directory, path, open: Arc::clone(&self.open) })
+        let path = match &directory {
+            Some(directory) => directory.path().join("store"),
+            None if self.traits.is_lasting => unique_name(),
+            None => PathBuf::new(),
+        };
+        Box::new(LedgerPlace { directory, path, open: Arc::clone(&self.open), remove: self.remove.clone() })
     }
 }
 
@@ -44,6 +61,22 @@ struct LedgerPlace {
     directory: Option<Arc<TempDir>>,
     path: PathBuf,
     open: Arc<Open>,
+    remove: Option<Arc<Remove>>,
+}
+
+/// A name of letters, digits and underscores that no other process or place has.
+fn unique_name() -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("place_{}_{}_{}", std::process::id(), since.as_nanos(), COUNT.fetch_add(1, Ordering::Relaxed)).into()
+}
+
+impl Drop for LedgerPlace {
+    fn drop(&mut self) {
+        if let Some(remove) = &self.remove {
+            remove(&self.path);
+        }
+    }
 }
 
 impl Place for LedgerPlace {
@@ -69,7 +102,7 @@ impl Place for LedgerPlace {
     }
 
     fn at(&self, path: &Path) -> Box<dyn Place> {
-        Box::new(LedgerPlace { directory: self.directory.clone(), path: path.to_owned(), open: Arc::clone(&self.open) })
+        Box::new(LedgerPlace { directory: self.directory.clone(), path: path.to_owned(), open: Arc::clone(&self.open), remove: None })
     }
 }
 

@@ -19,7 +19,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 const BUILD_INFO: &str = concat!(
     r#"{"version":""#,
     env!("CARGO_PKG_VERSION"),
-    r#"","backends":["memory","sqlite","redb"],"target":""#,
+    r#"","backends":["memory","sqlite","redb","postgres"],"target":""#,
     env!("RUNLEDGER_TARGET"),
     r#"","profile":""#,
     env!("RUNLEDGER_PROFILE"),

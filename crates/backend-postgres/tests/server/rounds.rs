@@ -1,0 +1,48 @@
+//! How often a group waits for the server.
+
+use runledger_core::{Code, Command, ConfirmRun, FinishNode, FinishRun, GetRun, Request, StartNode};
+use runledger_postgres_kit::{Proxy, unique_schema};
+
+use crate::kit::{claim, execution, open, payload, queue, start};
+
+/// A store behind a proxy that counts, on the one server whose port is known.
+fn through_proxy(server: &runledger_postgres_kit::Server) -> (Proxy, runledger_core::Ledger) {
+    let proxy = Proxy::start(server.port());
+    let url = format!("postgres://runledger@127.0.0.1:{}/postgres?schema={}&sslmode=disable&pool_size=1", proxy.port(), unique_schema());
+    let ledger = open(&url).unwrap();
+    (proxy, ledger)
+}
+
+#[test]
+fn a_group_of_64_takes_at_most_6_round_trips() {
+    let server = runledger_postgres_kit::Server::start(&[]);
+    let (proxy, ledger) = through_proxy(&server);
+    let turns_of = |commands: Vec<Command>| {
+        let before = proxy.turns();
+        let answers = ledger.execute_each(commands.into_iter().map(Request::Command).collect());
+        answers.into_iter().for_each(|answer| drop(answer.unwrap()));
+        proxy.turns() - before
+    };
+    let each = |make: &dyn Fn(usize) -> Command| (0..64).map(make).collect::<Vec<_>>();
+    let starts = turns_of(each(&|n| start("p", &format!("r{n}")).into()));
+    let node = |n: usize| StartNode::new("p", format!("n{n}"), format!("r{n}"), "wf", 0_u32, "task", "a", "a", payload("1"));
+    let nodes = turns_of(each(&|n| node(n).with_execution_token("t").into()));
+    let confirms = turns_of(each(&|n| ConfirmRun::new("p", format!("r{n}"), "t", execution("t").lease_expires_at).into()));
+    let ends = |n: usize| FinishNode::new("p", format!("n{n}"), runledger_core::EndStatus::Succeeded).with_execution_token("t");
+    let ends = turns_of(each(&|n| ends(n).into()));
+    let finish = |n: usize| FinishRun::new("p", format!("r{n}"), runledger_core::EndStatus::Succeeded).with_execution_token("t");
+    let finishes = turns_of(each(&|n| finish(n).into()));
+    let queues = turns_of(each(&|n| queue("p", &format!("q{n}")).into()));
+    let claims = turns_of(each(&|n| claim("p", &format!("t{n}")).into()));
+    println!(
+        "round trips: starts {starts}, nodes {nodes}, confirms {confirms}, ends {ends}, finishes {finishes}, queues {queues}, claims {claims}"
+    );
+    for turns in [starts, nodes, confirms, ends, finishes, queues, claims] {
+        assert!((1..=6).contains(&turns), "{turns}");
+    }
+    // One command alone takes no more, and a read takes one.
+    let before = proxy.turns();
+    assert_eq!(ledger.get_run(GetRun::new("p", "r1")).unwrap().unwrap().attempt, 1);
+    assert_eq!(proxy.turns() - before, 1);
+    assert_eq!(ledger.queue_run(queue("p", "r1")).unwrap_err().code(), Code::AlreadyExists);
+}
