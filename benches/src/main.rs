@@ -56,6 +56,9 @@ struct Options {
     /// What a process of its own measures for another one: the memory that lifecycles take.
     #[arg(long, hide = true)]
     resident: bool,
+    /// Likewise: claims from a ledger in PostgreSQL.
+    #[arg(long, hide = true)]
+    claims: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -108,6 +111,9 @@ fn main() -> ExitCode {
 fn run(options: Options) -> Result<bool> {
     if options.resident {
         return sections::footprint::print_resident().map(|()| true);
+    }
+    if let Some(asked) = options.claims {
+        return sections::postgres::print_claims(&asked).map(|()| true);
     }
     let names: Vec<&str> = SECTIONS.iter().map(|(name, ..)| *name).collect();
     if let Some(unknown) = options.sections.iter().find(|asked| !names.contains(&asked.as_str())) {

@@ -7,6 +7,7 @@ mod large;
 mod lists;
 mod memory;
 mod one;
+pub(crate) mod postgres;
 mod queue;
 mod relaxed;
 mod together;
@@ -20,7 +21,7 @@ use crate::Context;
 type Section = (&'static str, &'static str, fn(&Context, &mut Report) -> Result<()>);
 
 /// Every part: its name, what it shows, and how it is measured.
-pub(crate) const SECTIONS: [Section; 11] = [
+pub(crate) const SECTIONS: [Section; 12] = [
     ("one", "one caller, full durability", one::measure),
     ("together", "many callers, full durability", together::measure),
     ("relaxed", "SQLite without a flush for each commit", relaxed::measure),
@@ -31,5 +32,6 @@ pub(crate) const SECTIONS: [Section; 11] = [
     ("queue", "claims from a backlog", queue::measure),
     ("agents", "agent runs", agents::measure),
     ("traces", "commands from a file", traces::measure),
+    ("postgres", "a ledger in PostgreSQL", postgres::measure),
     ("json", "what the JSON form adds", json::measure),
 ];
