@@ -19,7 +19,7 @@ use crate::context::{Context, Global};
 
 /// Keeps the state of workflow runs, and says at 3 a.m. what is stuck, who owns it, and what it did.
 ///
-/// A store is named by its address: memory:, sqlite:PATH or redb:PATH. In a path, %, ? and # are written %25, %3F and %23.
+/// A store is named by its address: memory:, sqlite:PATH, redb:PATH or postgres://USER@HOST/DATABASE. In a path, %, ? and # are written %25, %3F and %23.
 /// Options follow as a query, as in sqlite:runs.db?durability=relaxed. Most commands take it from -s/--store or the
 /// variable RUNLEDGER_URL.
 ///

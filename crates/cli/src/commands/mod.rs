@@ -13,6 +13,8 @@ mod export;
 mod import;
 mod info;
 mod man;
+#[cfg(feature = "postgres")]
+mod migrate;
 mod nodes;
 mod projects;
 mod purge;
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Info(info::Info),
     Verify(verify::Verify),
     Compact(compact::Compact),
+    #[cfg(feature = "postgres")]
+    Migrate(migrate::Migrate),
     Backup(backup::Backup),
     Export(export::Export),
     Import(import::Import),
@@ -67,6 +71,8 @@ impl Command {
             Command::Info(info) => info.run(cx),
             Command::Verify(verify) => verify.run(cx),
             Command::Compact(compact) => compact.run(cx),
+            #[cfg(feature = "postgres")]
+            Command::Migrate(migrate) => migrate.run(cx),
             Command::Backup(backup) => backup.run(cx),
             Command::Export(export) => export.run(cx),
             Command::Import(import) => import.run(cx),
