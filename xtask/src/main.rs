@@ -29,6 +29,7 @@ const TASKS: &[Task] = &[
     Task { name: "browser", does: "only the tests of the command line's pages, in a browser", run: browser::task },
     Task { name: "docs", does: "write the parts of the documents that are made from the code", run: check::docs },
     Task { name: "long", does: "the long runs: kills, random sequences and faults with many seeds", run: check::long },
+    Task { name: "fuzz-short", does: "build the fuzzers once, and run each for a few seconds", run: fuzz::short },
     Task { name: "fuzz", does: "an hour for each of the fuzzers: once per release", run: fuzz::long },
     Task { name: "python", does: "build the wheel, install it in a fresh environment under target/, and test it there", run: python_alone },
     Task { name: "fix", does: "format, and mend what clippy can mend", run: check::fix },

@@ -83,7 +83,7 @@ fn parse(line: &str, directory: &Path) -> Option<Call> {
     };
     // The descriptor is written as NUMBER<PATH>; a file that has no name yet or any more has `(deleted)` behind it.
     let of_descriptor = || named(arguments.split_once('<')?.1.split_once('>')?.0);
-    let quoted = || arguments.split('"').skip(1).step_by(2).map(|path| named(path)).collect::<Option<Vec<String>>>();
+    let quoted = || arguments.split('"').skip(1).step_by(2).map(named).collect::<Option<Vec<String>>>();
     match name {
         "write" | "pwrite64" | "pwritev" => of_descriptor().map(Call::Wrote),
         "fsync" | "fdatasync" => of_descriptor().map(Call::Flushed),
