@@ -39,7 +39,8 @@ const COMPARISONS: &[&str] = &[
     "lease_expires_at.max(",
     "lease_expires_at.min(",
     "lease_expires_at.cmp(",
-    ".is_terminal()",
+    "status.is_terminal()",
+    "status().is_terminal()",
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

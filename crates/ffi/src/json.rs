@@ -87,20 +87,20 @@ impl Node {
         }
     }
 
-    fn child(&self, whole: &str, token: &str) -> Option<&Node> {
+    fn child(&self, whole: &str, step: &str) -> Option<&Node> {
         match self.children(whole) {
             Children::None => None,
-            Children::Elements(elements) => elements.get(index(token)?),
+            Children::Elements(elements) => elements.get(index(step)?),
             // Of a name that is there twice the last counts, as for most readers.
-            Children::Members(members) => members.iter().rev().find(|(name, _)| name == token).map(|(_, node)| node),
+            Children::Members(members) => members.iter().rev().find(|(name, _)| name == step).map(|(_, node)| node),
         }
     }
 }
 
-/// The index that a token of a pointer is: digits, without a zero before them.
-fn index(token: &str) -> Option<usize> {
-    let plain = token == "0" || !token.starts_with('0');
-    if plain && token.bytes().all(|byte| byte.is_ascii_digit()) { token.parse().ok() } else { None }
+/// The index that a step of a pointer is: digits, without a zero before them.
+fn index(step: &str) -> Option<usize> {
+    let plain = step == "0" || !step.starts_with('0');
+    if plain && step.bytes().all(|byte| byte.is_ascii_digit()) { step.parse().ok() } else { None }
 }
 
 /// The members of an object in their order, repeated names too.
@@ -149,9 +149,9 @@ impl Json {
         }
         let tokens = pointer.strip_prefix('/').ok_or_else(|| Error::invalid("pointer", "begins with /, or is empty"))?;
         let mut node = &self.root;
-        for token in tokens.split('/') {
-            let token = token.replace("~1", "/").replace("~0", "~");
-            let found = node.child(self.text.as_str(), &token);
+        for step in tokens.split('/') {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            let found = node.child(self.text.as_str(), &step);
             node = found.ok_or_else(|| Error::new(Code::NotFound, "there is no such value"))?;
         }
         Ok(node)
