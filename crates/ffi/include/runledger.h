@@ -16,6 +16,7 @@
  *   operations there are, what they need and what they answer is the same in every language and is written down with the
  *   library. runledger_request_... puts a request together field by field, and runledger_doc_... reads an answer by JSON
  *   Pointer, so that a program needs no JSON library. The two confirm functions, which renew a lease, take no JSON at all.
+ *   runledger_claim_wait is for workers: a claim that waits until something is queued.
  *
  * STATUS AND ERRORS
  *   Most functions answer an int32_t: RUNLEDGER_OK (0), or one of the numbers below, which never change. What a function
@@ -34,7 +35,8 @@
  * THREADS
  *   A store: any number of threads at once. A doc, a request, an error: one thread at a time, and any thread.
  *   runledger_store_free must be the last call on a store, when no other is under way; runledger_store_close may be called at
- *   any time, waits for the calls under way, and makes later ones answer RUNLEDGER_CLOSED.
+ *   any time, waits for the calls under way, and makes later ones answer RUNLEDGER_CLOSED; so do claims that wait then. To
+ *   free a store on which others wait, close it and let them return first.
  *
  * STRINGS
  *   UTF-8. Strings that go in end with NUL where there is no length beside them; where there is one, it may be RUNLEDGER_NTS.
@@ -489,6 +491,30 @@ int32_t runledger_call_request(const runledger_store *store,
                                const runledger_request *request,
                                runledger_doc **out,
                                runledger_error **err);
+
+/*
+ Claims as runledger_call does, and waits up to `timeout_ms` milliseconds for something to be queued. The doc is null when
+ nothing came. `op` is "runs.claim" or "agents.claim", or NULL when the request has it; another one is invalid_input.
+
+ It wakes when something is queued through this store, and looks from time to time for what other processes queue. A close
+ meanwhile ends it with closed. The lease is the one in the request, and goes on ending while the call waits.
+ */
+int32_t runledger_claim_wait(const runledger_store *store,
+                             const char *op,
+                             const char *request,
+                             size_t len,
+                             uint64_t timeout_ms,
+                             runledger_doc **out,
+                             runledger_error **err);
+
+/*
+ As runledger_claim_wait, for a request that was put together field by field.
+ */
+int32_t runledger_claim_wait_request(const runledger_store *store,
+                                     const runledger_request *request,
+                                     uint64_t timeout_ms,
+                                     runledger_doc **out,
+                                     runledger_error **err);
 
 /*
  Says that the owner of a run is alive (runs.confirm): its lease ends at the later of its current end and `lease_end_us`,

@@ -1599,6 +1599,17 @@ public:
         return confirm(runledger_confirm_agent, project_id, node_run_id, execution_token, lease_expires_at);
     }
 
+    /// Takes a queued run as claim_run does, and waits for one to be queued: none when none came in time. A close meanwhile
+    /// ends it with Code::closed. The lease is the one given, and goes on ending while it waits.
+    std::optional<Run> claim_run_wait(const ClaimRun& operation, std::chrono::milliseconds timeout) const {
+        return claim_wait(operation, timeout);
+    }
+
+    /// Takes a queued agent run, and waits for one as claim_run_wait does.
+    std::optional<AgentRun> claim_agent_wait(const ClaimAgent& operation, std::chrono::milliseconds timeout) const {
+        return claim_wait(operation, timeout);
+    }
+
     /// Writes all records to a stream: one consistent state, even while writes go on.
     Counts export_to(std::ostream& stream, const Progress& progress = {}) const {
         using Moving = detail::Moving<std::ostream>;
@@ -1666,6 +1677,20 @@ private:
         operation.fill(request);
         typename Operation::Answer taken{};
         detail::take(send(request), taken);
+        return taken;
+    }
+
+    template <class Operation>
+    typename Operation::Answer claim_wait(const Operation& operation, std::chrono::milliseconds timeout) const {
+        detail::Request request(Operation::op);
+        operation.fill(request);
+        // A time that has passed is no time.
+        const auto ms = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
+        typename Operation::Answer taken{};
+        detail::take(answer([&](auto out, auto error) {
+                         return runledger_claim_wait_request(get(), request.get(), ms, out, error);
+                     }),
+                     taken);
         return taken;
     }
 

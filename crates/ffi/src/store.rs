@@ -2,8 +2,11 @@
 
 use std::ffi::c_char;
 use std::ptr;
+use std::time::Duration;
 
-use runledger::{AnswerForm, ConfirmAgent, ConfirmRun, Error, Ledger, MAX_REQUEST_BYTES, OpenOptions, Result, Time};
+use runledger::{
+    Answer, AnswerForm, Command, ConfirmAgent, ConfirmRun, Error, Ledger, MAX_REQUEST_BYTES, OpenOptions, Request, Result, Time,
+};
 use serde_json::Value;
 
 use crate::doc::runledger_doc;
@@ -49,6 +52,15 @@ impl runledger_store {
     /// A store for C that Rust has opened, over a backend of its own for instance.
     pub fn of(ledger: Ledger) -> *mut runledger_store {
         give(runledger_store(ledger))
+    }
+
+    fn claim_wait(&self, op: Option<&str>, request: &[u8], timeout_ms: u64) -> Result<Answer> {
+        let timeout = Duration::from_millis(timeout_ms);
+        match Request::from_json_as(op, request, &self.0.limits())? {
+            Request::Command(Command::ClaimRun(claim)) => self.0.claim_run_wait(claim, timeout).map(Answer::MaybeRun),
+            Request::Command(Command::ClaimAgent(claim)) => self.0.claim_agent_wait(claim, timeout).map(Answer::MaybeAgent),
+            _ => Err(Error::invalid("op", "only runs.claim and agents.claim wait")),
+        }
     }
 }
 
@@ -127,6 +139,57 @@ pub unsafe extern "C" fn runledger_call_request(
         // SAFETY: as above.
         let request = unsafe { borrow(request, "request")? };
         let answer = store.0.call(Some(request.op()), request.to_json()?.as_bytes())?;
+        out.put(runledger_doc::give(&answer.to_json()));
+        Ok(())
+    };
+    // SAFETY: the caller answers for the place of the error.
+    unsafe { entry(err, body) }
+}
+
+/// Claims as runledger_call does, and waits up to `timeout_ms` milliseconds for something to be queued. The doc is null when
+/// nothing came. `op` is "runs.claim" or "agents.claim", or NULL when the request has it; another one is invalid_input.
+///
+/// It wakes when something is queued through this store, and looks from time to time for what other processes queue. A close
+/// meanwhile ends it with closed. The lease is the one in the request, and goes on ending while the call waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn runledger_claim_wait(
+    store: *const runledger_store,
+    op: *const c_char,
+    request: *const c_char,
+    len: usize,
+    timeout_ms: u64,
+    out: *mut *mut runledger_doc,
+    err: *mut *mut runledger_error,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller answers for the handle, the texts, the length and the place.
+        let (out, store) = unsafe { (Out::needed(out, ptr::null_mut(), "out")?, borrow(store, "store")?) };
+        // SAFETY: as above.
+        let op = if op.is_null() { None } else { Some(unsafe { text(op, "op")? }) };
+        // SAFETY: as above.
+        let request = unsafe { bytes_of(request, len, MAX_REQUEST_BYTES, "request")? };
+        out.put(runledger_doc::give(&store.claim_wait(op, request, timeout_ms)?.to_json()));
+        Ok(())
+    };
+    // SAFETY: the caller answers for the place of the error.
+    unsafe { entry(err, body) }
+}
+
+/// As runledger_claim_wait, for a request that was put together field by field.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn runledger_claim_wait_request(
+    store: *const runledger_store,
+    request: *const runledger_request,
+    timeout_ms: u64,
+    out: *mut *mut runledger_doc,
+    err: *mut *mut runledger_error,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller answers for the handles and the place.
+        let (out, store) = unsafe { (Out::needed(out, ptr::null_mut(), "out")?, borrow(store, "store")?) };
+        // SAFETY: as above.
+        let request = unsafe { borrow(request, "request")? };
+        let answer = store.claim_wait(Some(request.op()), request.to_json()?.as_bytes(), timeout_ms)?;
         out.put(runledger_doc::give(&answer.to_json()));
         Ok(())
     };

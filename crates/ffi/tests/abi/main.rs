@@ -19,3 +19,4 @@ mod threads;
 mod transfer;
 #[cfg(target_os = "linux")]
 mod trap;
+mod waiting;

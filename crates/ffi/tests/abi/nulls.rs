@@ -134,6 +134,7 @@ fn calls(looked: &mut Looked) {
         place.judged(status, null.0 != "out")
     });
     unsafe { runledger_request_free(built) };
+    claims_that_wait(looked, &store);
     type Confirm = unsafe extern "C" fn(
         *const runledger_store,
         *const c_char,
@@ -157,6 +158,32 @@ fn calls(looked: &mut Looked) {
             status
         });
     }
+}
+
+fn claims_that_wait(looked: &mut Looked, store: &Store) {
+    let request =
+        c"{\"op\":\"runs.claim\",\"projectId\":\"shop\",\"execution\":{\"token\":\"t\",\"queueLeaseExpiresAt\":\"2030-01-01T00:00:00Z\"}}";
+    looked.at("runledger_claim_wait", &["store", "request", "out"], &["op"], |null, err| unsafe {
+        let mut place = Place::new();
+        let (store, op) = (null.con("store", store.0), null.con("op", c"runs.claim".as_ptr()));
+        let out = null.mutable("out", &mut place.0);
+        let status = runledger_claim_wait(store, op, null.con("request", request.as_ptr()), RUNLEDGER_NTS, 1, out, err);
+        place.judged(status, null.0 != "out")
+    });
+    let mut built = ptr::null_mut();
+    unsafe {
+        runledger_request_new(c"agents.claim".as_ptr(), &mut built, ptr::null_mut());
+        runledger_request_set_str(built, c"projectId".as_ptr(), c"shop".as_ptr(), RUNLEDGER_NTS);
+        runledger_request_set_str(built, c"execution.token".as_ptr(), c"t".as_ptr(), RUNLEDGER_NTS);
+        runledger_request_set_time_us(built, c"execution.queueLeaseExpiresAt".as_ptr(), 0);
+    }
+    looked.at("runledger_claim_wait_request", &["store", "request", "out"], &[], |null, err| unsafe {
+        let mut place = Place::new();
+        let (store, request) = (null.con("store", store.0), null.con("request", built));
+        let status = runledger_claim_wait_request(store, request, 1, null.mutable("out", &mut place.0), err);
+        place.judged(status, null.0 != "out")
+    });
+    unsafe { runledger_request_free(built) };
 }
 
 fn transfers(looked: &mut Looked) {

@@ -35,10 +35,12 @@ static void runs(const rl::Ledger& ledger) {
     MUST(queued.requested_by_principal.type == "user" && queued.requested_by_principal.id == "ann");
     MUST(refused([&] { ledger.queue_run(queue); }) == rl::Code::already_exists);
     MUST(!ledger.claim_run({"other", {"t", at(100)}}));
+    MUST(!ledger.claim_run_wait({"other", {"t", at(100)}}, std::chrono::milliseconds(5)));
+    MUST(!ledger.claim_run_wait({"other", {"t", at(100)}}, std::chrono::milliseconds(-5)));
     rl::ClaimRun claim{"shop", {"t", at(100)}};
     claim.workflow_ids = std::vector<std::string>{"wf", "\"\\\x01"};
     claim.answer = rl::AnswerForm::state;
-    const auto claimed = ledger.claim_run(claim);
+    const auto claimed = ledger.claim_run_wait(claim, std::chrono::hours(1));
     MUST(claimed && claimed->execution->token == "t" && claimed->execution->lease_expires_at == at(100) && !claimed->input);
     MUST(ledger.confirm_run("shop", "r1", "t", at(200)) == at(200));
     MUST(ledger.confirm_run(rl::ConfirmRun{"shop", "r1", "t", at(150)}).execution->lease_expires_at == at(200));
@@ -100,7 +102,8 @@ static void nodes_and_agents(const rl::Ledger& ledger) {
     MUST(ledger.list_nodes(list).rows.size() == 2);
     MUST(refused([&] { ledger.create_agent({"shop", "n2", "bot", "do"}); }) == rl::Code::not_agent_node);
     ledger.create_agent({"shop", "n1", "bot", "do"});
-    MUST(ledger.claim_agent({"shop", {"t", at(10)}})->agent_id == "bot");
+    MUST(ledger.claim_agent_wait({"shop", {"t", at(10)}}, std::chrono::seconds(60))->agent_id == "bot");
+    MUST(!ledger.claim_agent({"shop", {"t", at(10)}}));
     MUST(ledger.confirm_agent("shop", "n1", "t", at(20)) == at(20));
     MUST(ledger.confirm_agent(rl::ConfirmAgent{"shop", "n1", "t", at(30)}).attempt == 1);
     MUST(ledger.expired_agents({at(30)}).rows.at(0).node_run_id == "n1");
@@ -167,6 +170,7 @@ static void stores(rl::Ledger ledger) {
     moved.close();
     moved.close();
     MUST(refused([&] { moved.store_info(); }) == rl::Code::closed);
+    MUST(refused([&] { moved.claim_run_wait({"shop", {"t", at(1)}}, std::chrono::hours(1)); }) == rl::Code::closed);
     rl::OpenOptions options;
     options.mode = "nonsense";
     MUST(refused([&] { rl::Ledger::open("memory:", options); }) == rl::Code::invalid_input);
