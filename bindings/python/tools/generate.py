@@ -138,7 +138,11 @@ def operations(source: str) -> list[Operation]:
     return found
 
 
-def signature(operation: Operation, answer: str) -> str:
+WAITING = ("runs.claim", "agents.claim")
+WAIT_DOC = "How long to wait for one to be queued: seconds or a timedelta. The end of the lease stays as it is given."
+
+
+def signature(operation: Operation, answer: str, waits: bool) -> str:
     """Keys come by position, everything else by name."""
     keys = [f for f in operation.fields if f.required and f.name in ("project_id", "id", "node_run_id")]
     named = [f for f in operation.fields if f not in keys]
@@ -146,19 +150,21 @@ def signature(operation: Operation, answer: str) -> str:
         return f"    def {operation.op.split('.')[1]}(self) -> {answer}:\n"
     parts = ["self"] + [f"{f.name}: {f.annotation}" for f in keys]
     parts += (["*"] if named else []) + [f"{f.name}: {f.annotation}" for f in named]
+    parts += ["wait: float | timedelta | None = None"] if waits else []
     method = operation.op.split(".")[1]
     return f"    def {method}(\n        " + ",\n        ".join(parts) + f",\n    ) -> {answer}:\n"
 
 
-def docstring(operation: Operation) -> str:
+def docstring(operation: Operation, waits: bool) -> str:
     if not operation.fields:
         return f'        """{operation.doc}"""\n'
     lines = [f'        """{operation.doc}\n\n']
     lines += [f"        :param {f.name}: {f.doc}\n" for f in operation.fields]
+    lines += [f"        :param wait: {WAIT_DOC}\n"] if waits else []
     return "".join(lines) + '        """\n'
 
 
-def body(operation: Operation) -> str:
+def body(operation: Operation, waits: bool) -> str:
     lines = [f'        request = Request("{operation.op}")\n']
     for f in operation.fields:
         write = f'request.{KINDS[f.rust][1]}("{f.json}", {f.name})\n'
@@ -170,6 +176,8 @@ def body(operation: Operation) -> str:
             lines.append(f"        if {f.name} is not None:\n            {write}")
     if operation.answer in PAGES:
         lines.append(f"        return self._carrier.page(request, {PAGES[operation.answer][1]})\n")
+    elif waits:
+        lines.append(f"        return self._carrier.claim(request, {ANSWERS[operation.answer][1]}, wait)\n")
     else:
         lines.append(f"        return self._carrier.send(request, {ANSWERS[operation.answer][1]})\n")
     return "".join(lines)
@@ -183,7 +191,9 @@ def namespace(name: str, members: list[Operation], carrier: str, one: str, page:
     for operation in members:
         is_page = operation.answer in PAGES
         answer = page.format(PAGES[operation.answer][0]) if is_page else one.format(ANSWERS[operation.answer][0])
-        text += "\n" + signature(operation, answer) + docstring(operation) + body(operation)
+        # A batch is one step, which waits for nothing.
+        waits = operation.op in WAITING and carrier != "Batch"
+        text += "\n" + signature(operation, answer, waits) + docstring(operation, waits) + body(operation, waits)
     return text + extra + "\n\n"
 
 
@@ -221,7 +231,7 @@ def operations_module(ops: list[Operation], carrier: str, what: str, one: str, p
     module = {"Ledger": "_carrier", "Async": "_async_carrier", "Batch": "_batch_carrier"}[carrier]
     sources = {
         "collections.abc": ["Awaitable", "Iterable"],
-        "datetime": ["datetime"],
+        "datetime": ["datetime", "timedelta"],
         "._absent": ["ABSENT"],
         "._answers": ANSWER_NAMES,
         module: [f"{carrier}Carrier", "AsyncPage", "Page", "Pending"],

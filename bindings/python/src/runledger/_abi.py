@@ -73,6 +73,14 @@ def call(store: Any, request: bytes, read: Read[T]) -> T:
     return read_doc(out[0], read)
 
 
+def claim_wait(store: Any, request: bytes, timeout_ms: int, read: Read[T]) -> T:
+    """Carries out a claim, waits for something to be queued, and reads its answer."""
+    out, err = _new(_DOC), _new(_ERROR)
+    if lib.runledger_claim_wait(store, _NULL, request, len(request), timeout_ms, out, err):
+        raise take_error(err)
+    return read_doc(out[0], read)
+
+
 def read_doc(doc: Any, read: Read[T]) -> T:
     """Reads an answer, which is freed.
 

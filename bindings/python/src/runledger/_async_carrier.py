@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ._answers import Read, read_rows
@@ -14,6 +15,7 @@ from ._carrier import LedgerCarrier
 from ._errors import Closed
 from ._handle import Handle
 from ._request import Request
+from ._wait import slices
 
 T = TypeVar("T")
 
@@ -55,21 +57,40 @@ class AsyncCarrier:
         self._handle = handle
         self._direct = LedgerCarrier(handle)
         self._threads = ThreadPoolExecutor(max_threads, thread_name_prefix="runledger")
+        # Claims that wait have threads of their own, so that no other call waits for them.
+        self._waiters = ThreadPoolExecutor(max_threads, thread_name_prefix="runledger-wait")
 
     def run(self, work: Callable[[], T]) -> Awaitable[T]:
         """Does blocking work on a thread. Nobody who stops waiting for it stops the work."""
+        return self._run_on(self._threads, work)
+
+    def _run_on(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Awaitable[T]:
         loop = asyncio.get_running_loop()
         if self._handle.is_closed:
             closed: asyncio.Future[T] = loop.create_future()
             closed.set_exception(Closed("the ledger was closed", {"entity": "store"}))
             return closed
-        return loop.run_in_executor(self._threads, work)
+        return loop.run_in_executor(threads, work)
 
     def send_json(self, request: bytes, read: Read[T]) -> Awaitable[T]:
         return self.run(lambda: self._handle.send(request, read))
 
     def send(self, request: Request, read: Read[T]) -> Awaitable[T]:
         return self.send_json(request.to_json(), read)
+
+    def claim(self, request: Request, read: Read[T | None], wait: float | timedelta | None) -> Awaitable[T | None]:
+        """Takes what is queued, and waits for it if that is asked. A slice that a cancelled task leaves goes on to its end."""
+        if wait is None:
+            return self.send(request, read)
+        encoded, parts = request.to_json(), slices(wait)
+        return asyncio.get_running_loop().create_task(self._claim(encoded, read, parts))
+
+    async def _claim(self, request: bytes, read: Read[T | None], parts: Iterator[int]) -> T | None:
+        for timeout_ms in parts:
+            work = partial(self._handle.claim, request, timeout_ms, read)
+            if (claimed := await self._run_on(self._waiters, work)) is not None:
+                return claimed
+        return None
 
     def page(self, request: Request, rows: str, read: Read[T]) -> Awaitable[AsyncPage[T]]:
         return AsyncWalk(self, request, rows, read).page()
@@ -84,6 +105,7 @@ class AsyncCarrier:
                 await self.run(self._handle.close)
             finally:
                 self._threads.shutdown(wait=False)
+                self._waiters.shutdown(wait=False)
 
 
 class AsyncWalk(Generic[T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ._absent import ABSENT
 from ._answers import (
@@ -132,6 +132,7 @@ class AsyncRuns:
         workflow_ids: Iterable[str] | None = None,
         started_at: datetime | None = None,
         answer: AnswerForm | None = None,
+        wait: float | timedelta | None = None,
     ) -> Awaitable[Run | None]:
         """Takes the queued run with the smallest (queuedAt, id), if there is one. Two claimers never get the same run.
 
@@ -140,6 +141,7 @@ class AsyncRuns:
         :param workflow_ids: Only runs of these workflows.
         :param started_at: When it starts; the clock's time when not given.
         :param answer: How much of the record to answer.
+        :param wait: How long to wait for one to be queued: seconds or a timedelta. The end of the lease stays as it is given.
         """
         request = Request("runs.claim")
         request.text("projectId", project_id)
@@ -150,7 +152,7 @@ class AsyncRuns:
             request.time("startedAt", started_at)
         if answer is not None:
             request.text("answer", answer)
-        return self._carrier.send(request, read_maybe_run)
+        return self._carrier.claim(request, read_maybe_run, wait)
 
     def reclaim(
         self,
@@ -790,6 +792,7 @@ class AsyncAgents:
         model_id: str | None = None,
         started_at: datetime | None = None,
         answer: AnswerForm | None = None,
+        wait: float | timedelta | None = None,
     ) -> Awaitable[AgentRun | None]:
         """Takes the queued agent run with the smallest (createdAt, nodeRunId), if there is one.
 
@@ -800,6 +803,7 @@ class AsyncAgents:
         :param model_id: The model it uses.
         :param started_at: When it starts; the clock's time when not given.
         :param answer: How much of the record to answer.
+        :param wait: How long to wait for one to be queued: seconds or a timedelta. The end of the lease stays as it is given.
         """
         request = Request("agents.claim")
         request.text("projectId", project_id)
@@ -814,7 +818,7 @@ class AsyncAgents:
             request.time("startedAt", started_at)
         if answer is not None:
             request.text("answer", answer)
-        return self._carrier.send(request, read_maybe_agent)
+        return self._carrier.claim(request, read_maybe_agent, wait)
 
     def start(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from . import _abi
 from ._answers import Read, read_rows
 from ._handle import Handle
 from ._request import Request
+from ._wait import slices
 
 T = TypeVar("T")
 
@@ -74,6 +75,16 @@ class LedgerCarrier:
 
     def send(self, request: Request, read: Read[T]) -> T:
         return self._handle.send(request.to_json(), read)
+
+    def claim(self, request: Request, read: Read[T | None], wait: float | timedelta | None) -> T | None:
+        """Takes what is queued, and waits for it if that is asked."""
+        if wait is None:
+            return self.send(request, read)
+        encoded = request.to_json()
+        for timeout_ms in slices(wait):
+            if (claimed := self._handle.claim(encoded, timeout_ms, read)) is not None:
+                return claimed
+        return None
 
     def page(self, request: Request, rows: str, read: Read[T]) -> Page[T]:
         return Walk(self._handle, request, rows, read).page()

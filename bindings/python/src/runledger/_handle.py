@@ -62,6 +62,10 @@ class Handle:
         """Carries out a request and reads its answer."""
         return _abi.call(self._store, request, read)
 
+    def claim(self, request: bytes, timeout_ms: int, read: Read[T]) -> T:
+        """Carries out a claim, which waits in the library so long, and reads its answer."""
+        return _abi.claim_wait(self._store, request, timeout_ms, read)
+
     def close(self) -> None:
         """Waits for the calls that are under way and closes the store. A second close does nothing."""
         # The guard goes last: the locks must stand until the store has let go of its file.

@@ -55,7 +55,7 @@ def open_async(
 ) -> Opening:
     """As :func:`open`, for asyncio: ``async with runledger.open_async(url) as ledger``, or ``await`` it.
 
-    :param max_threads: How many calls are under way at once; writers that wait together share one flush.
+    :param max_threads: How many calls are under way at once, and how many claims wait; writers that wait together share one flush.
     """
     options = _options(durability, mode, busy_timeout_ms, max_payload_bytes, journal, allow_shared_file)
     return Opening(url, options, max_threads)
