@@ -69,8 +69,8 @@ def test_an_error_never_holds_a_payload(ledger: runledger.Ledger) -> None:
     assert "s3cr3t" not in refused.value.to_json() and "UNIQUE" not in str(refused.value)
 
 
-def test_a_store_of_a_server_is_unsupported_and_its_password_not_repeated() -> None:
-    with pytest.raises(runledger.RunledgerError) as refused:
+def test_a_server_that_is_not_there_is_unavailable_and_the_password_not_repeated() -> None:
+    with pytest.raises(runledger.Unavailable) as refused:
         runledger.open("postgres://user:s3cr3t@127.0.0.1:1/db?busy_timeout_ms=1")
     assert "s3cr3t" not in refused.value.to_json()
 

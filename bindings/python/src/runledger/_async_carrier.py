@@ -70,7 +70,10 @@ class AsyncCarrier:
             closed: asyncio.Future[T] = loop.create_future()
             closed.set_exception(Closed("the ledger was closed", {"entity": "store"}))
             return closed
-        return loop.run_in_executor(threads, work)
+        done = loop.run_in_executor(threads, work)
+        # A task that is cancelled must not take back work that still waits for a thread, nor complain of what becomes of it.
+        done.add_done_callback(lambda future: None if future.cancelled() else future.exception())
+        return asyncio.shield(done)
 
     def send_json(self, request: bytes, read: Read[T]) -> Awaitable[T]:
         return self.run(lambda: self._handle.send(request, read))

@@ -48,7 +48,7 @@ class Ledger:
 
     def call_json(self, request: str | bytes) -> bytes:
         """A request of the JSON form, such as ``{"op":"runs.get","projectId":"shop","id":"r1"}``; answers the value of ``ok``."""
-        return _abi.call_json(self._handle.pointer, request.encode() if isinstance(request, str) else request)
+        return _abi.call_json(self._handle.pointer, request.encode("utf-8", "surrogatepass") if isinstance(request, str) else request)
 
     def export_to(self, file: BinaryIO, on_progress: OnProgress | None = None) -> Counts:
         """Writes the whole store to a binary file as one stream: one consistent state, even while writes go on.

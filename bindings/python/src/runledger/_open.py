@@ -65,6 +65,8 @@ class Opening:
     """A ledger for asyncio that is about to be opened."""
 
     def __init__(self, url: str, options: dict[str, Any], max_threads: int) -> None:
+        if max_threads < 1:
+            raise ValueError("max_threads must be at least 1")
         self._url = url
         self._options = options
         self._max_threads = max_threads

@@ -96,6 +96,8 @@ def export_to(store: Any, file: BinaryIO, on_progress: OnProgress | None) -> Cou
             written = file.write(rest)
             if written is None:
                 raise BlockingIOError("the file would block: a transfer needs one that waits")
+            if written == 0:
+                raise OSError("the file takes nothing")
             rest = rest[written:]
 
     callbacks = _Callbacks()

@@ -62,6 +62,9 @@ impl Bench {
         if !self.lists.is_sorted() {
             return Err(usage("lists", "the sizes must grow").into());
         }
+        if let Some(path) = &self.out {
+            whole_file::check_place_of_page(path)?;
+        }
         let _stoppable = Stoppable::new();
         // It goes with all stores in it, in whatever way this ends.
         let stores = tempfile::Builder::new().prefix("runledger-bench-").tempdir_in(&self.dir);

@@ -19,7 +19,7 @@ use crate::whole_file;
 pub(crate) struct Report {
     /// The store's address
     url: Option<String>,
-    /// The file to write; one that is there is replaced
+    /// The file to write; a page that is there is replaced, anything else is left alone
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
     /// How many of the newest runs to show, beside all that are queued, running or waiting
@@ -35,6 +35,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn run(self, cx: &Context) -> Result<Outcome> {
+        whole_file::check_place_of_page(&self.out)?;
         let (written, size_bytes) = cx.reading(self.url.as_deref(), |ledger| {
             let asked = Asked { projects: cx.projects(ledger)?, limit: self.limit, now: cx.now, longer_than_us: self.older_than.us };
             whole_file::write(&self.out, |out| Ok(write(ledger, &asked, self.payload_bytes, out)?))

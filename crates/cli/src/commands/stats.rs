@@ -128,7 +128,7 @@ fn head(text: &mut String, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
 }
 
-/// A value of a label, as the format has it escaped. What a terminal would obey is no use to a scraper either.
+/// A value of a label, as the format has it escaped, and in no other way: it must stay the identifier that it is.
 fn label(value: &str) -> String {
-    shown(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")).into_owned()
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

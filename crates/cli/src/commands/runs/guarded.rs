@@ -6,13 +6,15 @@
 //! - A lease that ended: a reclaim guarded by the time of the look, and the cancel in the same step.
 //! - Queued: a start, which only a queued run takes, with the input and time that it has, and the cancel in the same step.
 //!   No run is ever queued twice, so it is the same one.
-//! - Waiting: a resume, which only a waiting run takes. A run may have gone on and wait anew by then, which shows in its
-//!   attempt; it is set waiting again. Else it is cancelled, in one step with a confirm that only its owner can make.
+//! - Waiting: a resume, which only a waiting run takes, and the cancel in the same step. No command can tell that a run has
+//!   gone on and waits anew; that is looked at the moment before, by its attempt and since when it waits.
+//!
+//! Each is one atomic step: stopped at any moment, it leaves a run cancelled or untouched.
 
 use runledger::transition::Stuck;
 use runledger::{
-    Answer, AnswerForm, CancelRun, Code, Command, ConfirmRun, Error, Execution, GetRun, Ledger, ReclaimRun, Result, ResumeRun, Run,
-    StartRun, Text, Time, WaitRun,
+    Answer, AnswerForm, CancelRun, Code, Command, Error, Execution, GetRun, Ledger, ReclaimRun, Result, ResumeRun, Run, StartRun, Text,
+    Time,
 };
 use uuid::Uuid;
 
@@ -59,20 +61,11 @@ pub(crate) fn cancel(ledger: &Ledger, found: &Found<Run>, error: &Text, looked: 
                 .into()
         }
         Stuck::Waiting => {
-            // Mostly this tells already, and nothing is touched that went on.
             let there = ledger.get_run(GetRun::new(&run.project_id, &run.id).with_answer(AnswerForm::State))?;
             if there.is_none_or(|there| (there.attempt, there.waiting_since) != (run.attempt, run.waiting_since)) {
                 return Err(Error::new(Code::InvalidTransition, "the run went on"));
             }
-            let resume = ResumeRun::new(&run.project_id, &run.id).with_execution(execution.clone()).with_answer(AnswerForm::State);
-            let resumed = ledger.resume_run(resume)?;
-            if resumed.attempt.checked_sub(1) != Some(run.attempt) {
-                ledger.wait_run(
-                    WaitRun::new(&run.project_id, &run.id).with_execution_token(execution.token).with_answer(AnswerForm::State),
-                )?;
-                return Err(Error::new(Code::InvalidTransition, "the run went on and waits anew"));
-            }
-            ConfirmRun::new(&run.project_id, &run.id, execution.token, execution.lease_expires_at).into()
+            ResumeRun::new(&run.project_id, &run.id).with_execution(execution).with_answer(AnswerForm::State).into()
         }
     };
     let cancel = CancelRun::new(&run.project_id, &run.id).with_error(error).with_answer(AnswerForm::State);
@@ -104,7 +97,7 @@ fn is_recovery(code: Code) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runledger::{ClaimRun, EndStatus, FinishRun, Payload, QueueRun, Status};
+    use runledger::{ClaimRun, ConfirmRun, EndStatus, FinishRun, Payload, QueueRun, Status, WaitRun};
 
     const LOOKED: &str = "2026-03-01T12:00:00Z";
 
