@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{program, root, run, run_command};
 use crate::metadata::Metadata;
-use crate::{Result, browser, msrv, peers, python, tools};
+use crate::{Result, browser, fuzz, msrv, peers, python, tools};
 
 /// The facade: whose features and examples are tried one by one.
 const FACADE: &str = "runledger";
@@ -26,6 +26,7 @@ pub(crate) fn check() -> Result<()> {
     let python = python::check(&metadata, false)?;
     run("cargo test --locked --workspace --all-features --doc")?;
     system_sqlite()?;
+    fuzz::short()?;
     let tests = "cargo nextest run --locked --workspace --all-features";
     run_command(tests, program(tests).env(python::PYTHON, python))
 }
