@@ -114,6 +114,28 @@ def test_a_task_that_stops_waiting_does_not_undo_its_command() -> None:
     run(work())
 
 
+def test_a_task_that_is_cancelled_before_its_call_has_a_thread_does_not_undo_it_either() -> None:
+    async def work() -> None:
+        async with runledger.open_async("memory:", max_threads=1) as ledger:
+            large = "x" * 4_000_000
+            before = [asyncio.ensure_future(ledger.runs.queue("shop", f"r{n}", workflow_id="wf", input=large)) for n in range(5)]
+            task = asyncio.ensure_future(ledger.runs.queue("shop", "mine", workflow_id="wf", input=1))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.gather(*before)
+            assert await ledger.runs.get("shop", "mine") is not None
+
+    run(work())
+
+
+def test_a_handle_without_threads_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_threads"):
+        runledger.open_async(runledger.url_of("sqlite", tmp_path / "store"), max_threads=0)
+    assert not list(tmp_path.iterdir())
+
+
 def test_closing_and_what_comes_after(tmp_path: Path) -> None:
     async def work() -> None:
         ledger = await runledger.open_async(f"sqlite:{tmp_path}/runs.db")
