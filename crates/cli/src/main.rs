@@ -49,7 +49,10 @@ Exit status:
 exec ends with 0, or with 1 when the store can't be opened.";
 
 fn main() -> ExitCode {
-    let Arguments { global, command } = Arguments::parse();
+    let Arguments { global, command } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return outcome::refuse_usage(&error),
+    };
     let context = Context::new(global);
     interrupt::watch();
     command.run(&context)

@@ -1,8 +1,9 @@
 //! How a command ends: what it says of an error, and its exit status.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use runledger::{Code, Error, error_to_json};
 
 use crate::interrupt;
@@ -40,7 +41,7 @@ impl From<Error> for Stop {
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
         match error.kind() {
-            ErrorKind::BrokenPipe => Stop::ReaderLeft,
+            io::ErrorKind::BrokenPipe => Stop::ReaderLeft,
             _ => Stop::Error(stream_error("writing standard output", &error)),
         }
     }
@@ -107,9 +108,51 @@ pub(crate) fn report(form: ErrorForm, result: Result<Outcome>) -> ExitCode {
     }
 }
 
+/// Says what is wrong with a command line, in the form of every other error, and gives the exit status. Help that was asked
+/// for is no error.
+pub(crate) fn refuse_usage(error: &clap::Error) -> ExitCode {
+    let is_help = !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || asked_form(std::env::args()) == ErrorForm::Text {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let message = first.strip_prefix("error: ").unwrap_or(first).trim_end_matches(':');
+    report(ErrorForm::Json, Err(Error::invalid(wrong_argument(error), message).into()))
+}
+
+/// The form that a command line asks for that could not be read as a whole.
+fn asked_form(arguments: impl Iterator<Item = String>) -> ErrorForm {
+    let mut arguments = arguments.skip(1);
+    while let Some(argument) = arguments.next() {
+        let form = match argument.strip_prefix("--output") {
+            Some("") => arguments.next(),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        match form.as_deref() {
+            Some("table") => return ErrorForm::Text,
+            Some("json" | "ndjson") => return ErrorForm::Json,
+            _ => {}
+        }
+    }
+    ErrorForm::by_terminal()
+}
+
+/// The name of the argument that clap refuses, without dashes and brackets.
+fn wrong_argument(error: &clap::Error) -> String {
+    let named = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) => name.clone(),
+        Some(ContextValue::Strings(names)) => names.first().cloned().unwrap_or_default(),
+        _ => String::new(),
+    };
+    let name = named.trim_start_matches(['-', '<']).split([' ', '=', '>', '.']).next().unwrap_or_default();
+    if name.is_empty() { "command".to_owned() } else { name.to_lowercase() }
+}
+
 /// An error of the streams that the command was given.
 pub(crate) fn stream_error(what: &str, error: &io::Error) -> Error {
-    let code = if error.kind() == ErrorKind::StorageFull { Code::Full } else { Code::Io };
+    let code = if error.kind() == io::ErrorKind::StorageFull { Code::Full } else { Code::Io };
     Error::new(code, format!("{what}: {error}"))
 }
 
@@ -121,6 +164,14 @@ pub(crate) fn usage(field: &str, message: impl std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_of_an_error_is_known_before_the_command_line_is() {
+        let form = |line: &str| asked_form(line.split(' ').map(str::to_owned));
+        assert_eq!(form("runledger runs list --status x --output json"), ErrorForm::Json);
+        assert_eq!(form("runledger --output=ndjson nonsense"), ErrorForm::Json);
+        assert_eq!(form("runledger runs --output table --limit -1"), ErrorForm::Text);
+    }
 
     #[test]
     fn every_code_has_a_status_that_a_shell_can_tell_from_success() {

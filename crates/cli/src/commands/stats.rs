@@ -41,7 +41,11 @@ impl Stats {
             }
             let mut out = cx.out();
             match out.form {
-                _ if self.metrics => out.text(metrics(cx, ledger, &all)?)?,
+                _ if self.metrics => {
+                    let text = metrics(cx, ledger, &all)?;
+                    // A scraper needs every name as it is, and a terminal must not obey one.
+                    text.lines().try_for_each(|line| if out.is_terminal() { out.line(shown(line)) } else { out.line(line) })?;
+                }
                 Form::Table => print_table(&mut out, &all)?,
                 Form::Json => print_json(cx, &mut out, all)?,
                 Form::Ndjson => all.into_iter().try_for_each(|(project, stats)| out.json(&project_json(&project, stats)))?,

@@ -62,6 +62,11 @@ impl Out {
     }
 }
 
+/// Says on standard error what a reader of the data would otherwise not know, whatever form was asked for.
+pub(crate) fn tell(text: impl AsRef<str>) {
+    eprintln!("{}", text.as_ref());
+}
+
 /// Says something that is no data: on standard error, and only where a table was asked for.
 pub(crate) fn note(form: Form, text: impl AsRef<str>) {
     if form == Form::Table {

@@ -4,7 +4,7 @@ use runledger::{AgentRun, Answer, Execution, NodeRun, Page, ProjectSummary, Run,
 
 use crate::context::{Context, Form};
 use crate::outcome::Result;
-use crate::screen::out::{Out, note};
+use crate::screen::out::{Out, note, tell};
 use crate::screen::paint::{Paint, Tone};
 use crate::screen::table::Sheet;
 use crate::screen::text::{clipped, counted, shown};
@@ -186,21 +186,19 @@ where
     Answer: From<Page<R>>,
 {
     let mut out = cx.out();
-    match out.form {
+    let (form, count, total, cursor) = (out.form, page.rows.len(), page.total, page.next_cursor.clone());
+    match form {
         Form::Json => out.json(&Answer::from(page).to_json())?,
         Form::Ndjson => page.rows.iter().try_for_each(|row| out.json(&row.json()))?,
-        Form::Table => {
-            print_table(cx, &mut out, &page.rows)?;
-            out.flush()?;
-            if let (Some(cursor), Some(total)) = (&page.next_cursor, page.total) {
-                note(
-                    out.form,
-                    format!("{} of {total} {}; --all has them all, --cursor {cursor} those that follow", page.rows.len(), R::NAME),
-                );
-            }
-        }
+        Form::Table => print_table(cx, &mut out, &page.rows)?,
     }
-    out.flush()
+    out.flush()?;
+    // The JSON form has it in itself.
+    if let (Some(cursor), true) = (cursor, form != Form::Json) {
+        let of = total.map_or(String::new(), |total| format!(" of {total}"));
+        tell(format!("{count}{of} {}; --all has them all, --cursor {cursor} those that follow", R::NAME));
+    }
+    Ok(())
 }
 
 /// Prints a whole list as it is walked, in bounded memory.

@@ -5,7 +5,7 @@ use clap::Args;
 use super::found::{Criteria, Found, sheet};
 use crate::context::{Context, Form};
 use crate::outcome::{Outcome, Result};
-use crate::screen::out::note;
+use crate::screen::out::{note, tell};
 use crate::screen::rows::{Look, Row};
 
 /// Find runs and agent runs whose lease ended, or that have been queued or waiting for too long
@@ -28,16 +28,20 @@ impl StuckRuns {
             Ok((runs, self.criteria.agents(cx, ledger, &projects, self.limit)?))
         })?;
         let mut out = cx.out();
+        let may_have_more = runs.len().max(agents.len()) >= self.limit;
         let records = || runs.iter().map(|found| json("run", found)).chain(agents.iter().map(|found| json("agent", found)));
         match out.form {
-            Form::Json => out.json(&format!("{{\"stuck\":[{}]}}", records().collect::<Vec<_>>().join(",")))?,
+            Form::Json => {
+                let records = records().collect::<Vec<_>>().join(",");
+                out.json(&format!("{{\"stuck\":[{records}],\"hasMore\":{may_have_more}}}"))?;
+            }
             Form::Ndjson => records().try_for_each(|record| out.json(&record))?,
             Form::Table if runs.is_empty() && agents.is_empty() => note(out.form, "nothing is stuck"),
             Form::Table => out.table(&sheet(Look::new(cx, &out), &runs, &agents))?,
         }
         out.flush()?;
-        if runs.len().max(agents.len()) >= self.limit {
-            note(out.form, "there may be more: --limit");
+        if may_have_more && out.form != Form::Json {
+            tell("there may be more: --limit");
         }
         Ok(if runs.is_empty() && agents.is_empty() { Outcome::Done } else { Outcome::Findings })
     }
