@@ -16,10 +16,25 @@ pub const RUNLEDGER_VERSION_NUMBER: u32 = 1000;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
+#[cfg(feature = "postgres")]
+macro_rules! backends {
+    () => {
+        r#"["memory","sqlite","redb","postgres"]"#
+    };
+}
+#[cfg(not(feature = "postgres"))]
+macro_rules! backends {
+    () => {
+        r#"["memory","sqlite","redb"]"#
+    };
+}
+
 const BUILD_INFO: &str = concat!(
     r#"{"version":""#,
     env!("CARGO_PKG_VERSION"),
-    r#"","backends":["memory","sqlite","redb","postgres"],"target":""#,
+    r#"","backends":"#,
+    backends!(),
+    r#","target":""#,
     env!("RUNLEDGER_TARGET"),
     r#"","profile":""#,
     env!("RUNLEDGER_PROFILE"),
