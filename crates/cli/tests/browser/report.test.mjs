@@ -124,8 +124,11 @@ test('all of it can be done with the keyboard', async () => {
   const [first, second] = await ids(page);
   await page.getByRole('link', { name: first }).focus();
   await page.keyboard.press('Enter');
-  assert.equal(await focused(), 'sheet-title');
-  assert.ok((await page.locator('#sheet-title').textContent()).endsWith(first));
+  // The address of the page changes first, and what it says comes after.
+  const isAt = (id) => page.waitForFunction((id) => document.activeElement.id === id, id);
+  const isShown = (id) => page.waitForFunction((id) => document.querySelector('#sheet-title').textContent.endsWith(id), id);
+  await isAt('sheet-title');
+  await isShown(first);
   await page.keyboard.press('Tab');
   assert.equal(await focused(), 'next', 'there is none before the first');
   const isOpen = () =>
@@ -140,10 +143,10 @@ test('all of it can be done with the keyboard', async () => {
   await page.locator('.lane.node .facts').first().waitFor();
   await page.locator('#next').focus();
   await page.keyboard.press('Enter');
-  assert.ok((await page.locator('#sheet-title').textContent()).endsWith(second));
+  await isShown(second);
   await page.keyboard.press('Escape');
-  assert.equal(await page.locator('#sheet').evaluate((sheet) => sheet.open), false);
-  assert.equal(await focused(), first, 'back where it was opened');
+  await page.waitForFunction(() => !document.querySelector('#sheet').open);
+  await page.waitForFunction((name) => document.activeElement.textContent === name, first);
   await assertHarmless(opened);
   await page.context().close();
 });
