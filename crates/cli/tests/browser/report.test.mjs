@@ -155,6 +155,7 @@ test('an address of a run opens it, and going back closes it', async () => {
   const opened = await open(browser, pages.shop);
   const { page } = opened;
   await page.locator('#list .run a').nth(1).click();
+  await page.locator('#sheet[open]').waitFor();
   const { hash } = new URL(page.url());
   assert.match(hash, /^#run-\d+$/);
   const title = await page.locator('#sheet-title').textContent();
@@ -162,6 +163,7 @@ test('an address of a run opens it, and going back closes it', async () => {
   await page.waitForFunction(() => !document.getElementById('sheet').open);
   await page.goto(`about:blank`);
   await page.goto(new URL(hash, `file://${pages.shop}`).href);
+  await page.locator('#sheet[open]').waitFor();
   assert.equal(await page.locator('#sheet-title').textContent(), title);
   await page.context().close();
 });
