@@ -78,6 +78,7 @@ for (const look of LOOKS) {
         .getByRole('link', { name: /^fraud-review/ })
         .first()
         .click();
+      await page.locator('#sheet[open]').waitFor();
       const lanes = await page.locator('.lane.node').count();
       assert.ok(lanes >= 2 && (await page.locator('.lane.agent').count()) === 1);
       await page.locator('.lane.agent summary').click();
@@ -85,7 +86,7 @@ for (const look of LOOKS) {
       assert.match(await page.locator('.lane.agent').textContent(), /small-1.*Look at the order/s);
       await assertAccessible(page);
       await page.keyboard.press('Escape');
-      assert.equal(await page.getByRole('dialog').count(), 0);
+      await page.waitForFunction(() => !document.getElementById('sheet').open);
       await page.getByRole('button', { name: 'Clear filters' }).click();
 
       await page.getByRole('combobox', { name: 'Workflow' }).selectOption({ label: 'refund' });
