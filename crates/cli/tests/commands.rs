@@ -162,7 +162,8 @@ fn the_exit_status_tells_what_kind_of_error_it_was() {
 
     assert_eq!(status(&run(&["import", &other], &stream[..stream.len() - 20])), 5);
     assert_eq!(status(&run(&["import", "memory:x"], b"")), 2);
-    assert_eq!(status(&run(&["export", "postgres://host/db"], b"")), 7);
+    assert_eq!(status(&run(&["export", "memory:?journal=wal"], b"")), 7);
+    assert_eq!(status(&run(&["export", "postgres://127.0.0.1:1/db"], b"")), 6);
     assert_eq!(status(&run(&["export"], b"")), 2);
     assert_eq!(status(&run(&["nonsense"], b"")), 2);
     assert_eq!(status(&run(&["--version"], b"")), 0);
