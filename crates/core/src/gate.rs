@@ -54,6 +54,11 @@ impl Gate {
         Ok(pass)
     }
 
+    /// Whether the handle was carried over a fork.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
+    }
+
     /// Waits for the calls under way and closes the engine. A second close answers `Ok` once the first is through.
     pub(crate) fn close(&self) -> Result<()> {
         let backend = match &self.backend {

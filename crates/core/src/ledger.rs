@@ -291,7 +291,10 @@ impl Ledger {
     /// Those of the engine's own close.
     pub fn close(&self) -> Result<()> {
         let closed = self.0.gate.close();
-        self.signal_all();
+        // Another thread may have held the list of those who wait when the process was copied.
+        if !self.0.gate.is_inherited() {
+            self.signal_all();
+        }
         closed
     }
 
