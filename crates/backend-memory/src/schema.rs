@@ -7,6 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
+use std::mem;
+use std::sync::Arc;
+
+use runledger_core::{AgentRun, Execution, Id, NodeRun, Payload, Principal, Record, Run, Status, Text, Time};
 
 /// A hash map of ids.
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, Seed>;
@@ -40,11 +44,6 @@ impl Hasher for IdHasher {
         self.0
     }
 }
-
-use std::mem;
-use std::sync::Arc;
-
-use runledger_core::{AgentRun, Execution, Id, NodeRun, Payload, Principal, Record, Run, Status, Text, Time};
 
 /// A place in an order: a time, and the id that settles ties.
 pub(crate) type Place = (Time, Id);

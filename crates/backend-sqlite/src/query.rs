@@ -220,38 +220,32 @@ fn list<R: Executed>(db: &Db<'_>, selection: &Selection<'_, R>, page: &PageReque
         Some(index.count(db, &arms, &Span::of(&selection.window))?)
     };
     let span = Span::of_page(&selection.window, page);
-    let (mut rows, has_more) = walk(db, &index, &arms, &span, page, selection.matches)?;
+    let mut rows = walk(db, &index, &arms, &span, page.order, Slice::of_page(page), page.form, selection.matches)?;
+    let has_more = rows.len() > page.limit;
     rows.truncate(page.limit);
-    Ok(Rows { rows, total, has_more })
+    Ok(Rows { rows: rows.into_iter().map(|stored| stored.record).collect(), total, has_more })
 }
 
-/// The records of a page, and whether there are more. One more than the page holds may come along.
+/// The records of a part of some arms, in order.
+#[allow(clippy::too_many_arguments, reason = "they are what a walk is made of")]
 fn walk<R: Executed>(
     db: &Db<'_>,
     index: &Index,
     arms: &[Arm],
     span: &Span,
-    page: &PageRequest,
+    order: Order,
+    slice: Slice,
+    form: AnswerForm,
     matches: &dyn Fn(&R) -> bool,
-) -> Outcome<(Vec<R>, bool)> {
-    let slice = Slice::of_page(page);
+) -> Outcome<Vec<Stored<R>>> {
     match arms.len() {
-        0 => Ok((Vec::new(), false)),
-        1..=MERGED_ARMS => {
-            let mut merge = index.merge(db, arms.len(), page.order, R::PAGE)?;
-            let rows = records(db, &mut merge, arms, span, slice, page.form, matches)?;
-            let has_more = rows.len() > page.limit;
-            Ok((rows.into_iter().map(|stored| stored.record).collect(), has_more))
-        }
+        0 => Ok(Vec::new()),
+        1..=MERGED_ARMS => records(db, &mut index.merge(db, arms.len(), order, R::PAGE)?, arms, span, slice, form, matches),
         _ => {
-            let mut entries = index.select(db, arms, span, page.order, slice)?;
-            let has_more = entries.len() > page.limit;
-            entries.truncate(page.limit);
-            let rows = entries.into_iter().map(|Entry { time, key }| {
-                let fits = |record: &R| record.position().time.unix_us() == time && matches(record);
-                Ok(by_row(db, key, page.form, fits)?.record)
-            });
-            Ok((rows.collect::<Outcome<_>>()?, has_more))
+            let entries = index.select(db, arms, span, order, slice)?.into_iter();
+            let read =
+                |Entry { time, key }| by_row(db, key, form, |record: &R| record.position().time.unix_us() == time && matches(record));
+            entries.map(read).collect()
         }
     }
 }
@@ -321,20 +315,7 @@ pub(crate) fn next<R: Executed>(db: &Db<'_>, project: &Id, groups: Option<&[Id]>
     };
     let arms = arms(&scopes, StatusSet::only(Status::Queued));
     let fits = |record: &R| StatusSet::only(Status::Queued).contains(record.status());
-    let first = Slice { offset: 0, take: 1 };
-    match arms.len() {
-        0 => Ok(None),
-        1..=MERGED_ARMS => {
-            let mut merge = index.merge(db, arms.len(), Order::Asc, R::PAGE)?;
-            Ok(records(db, &mut merge, &arms, &Span::all(), first, form, &fits)?.pop())
-        }
-        _ => match index.select(db, &arms, &Span::all(), Order::Asc, first)?.first() {
-            Some(Entry { time, key }) => {
-                by_row(db, *key, form, |record: &R| record.position().time.unix_us() == *time && fits(record)).map(Some)
-            }
-            None => Ok(None),
-        },
-    }
+    Ok(walk(db, &index, &arms, &Span::all(), Order::Asc, Slice { offset: 0, take: 1 }, form, &fits)?.pop())
 }
 
 pub(crate) fn latest_runs(db: &Db<'_>, project: &Id, workflow_ids: &[Id], form: AnswerForm) -> Outcome<Vec<Run>> {
