@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use runledger_core::planted::{Defect, is_planted};
 use runledger_core::{Code, Durability, Error, Journal};
 use rusqlite::config::DbConfig;
+use rusqlite::ffi::{SQLITE_CANTOPEN, SQLITE_READONLY};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Fault, Outcome};
@@ -179,9 +180,11 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An idle connection, or a new one from `make`; waits for one until `deadline` when there are enough.
-    pub(crate) fn lend(&self, deadline: Option<Instant>, make: impl FnOnce() -> Outcome<Session>) -> Outcome<Reader<'_>> {
+    /// An idle connection, or a new one from `make`; waits for one until `deadline` when there are enough, or when the
+    /// system has no file left for a further one.
+    pub(crate) fn lend(&self, deadline: Option<Instant>, make: impl Fn() -> Outcome<Session>) -> Outcome<Reader<'_>> {
         let mut state = self.state();
+        let mut refused: Option<Fault> = None;
         loop {
             if state.closed {
                 return Err(closed().into());
@@ -190,21 +193,35 @@ impl Readers {
                 state.out += 1;
                 return Ok(Reader { readers: self, session: Some(session) });
             }
-            if state.out < MAX_READERS {
+            if state.out < MAX_READERS && refused.is_none() {
                 state.out += 1;
-                break;
+                drop(state);
+                // The place among the connections is given back by the guard even when there is nothing to put into it.
+                let mut reader = Reader { readers: self, session: None };
+                match make() {
+                    Ok(session) => {
+                        reader.session = Some(session);
+                        return Ok(reader);
+                    }
+                    Err(fault) if fault.primary() == SQLITE_CANTOPEN => refused = Some(fault),
+                    Err(fault) => return Err(fault),
+                }
+                drop(reader);
+                state = self.state();
+                continue;
             }
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return Err(Error::new(Code::Busy, "no connection to read with came free within the busy timeout").into());
+            if state.out == 0 || left.is_zero() {
+                let nobody_done = || Error::new(Code::Busy, "no connection to read with came free within the busy timeout").into();
+                return Err(refused.unwrap_or_else(nobody_done));
             }
             state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(state);
-        // The place among the connections is given back by the guard even when there is nothing to put into it.
-        let mut reader = Reader { readers: self, session: None };
-        reader.session = Some(make()?);
-        Ok(reader)
+    }
+
+    /// Takes a connection among the idle ones.
+    pub(crate) fn keep(&self, session: Session) {
+        self.state().idle.push(session);
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
@@ -216,6 +233,7 @@ impl Readers {
         let mut state = self.state();
         state.closed = true;
         state.idle.clear();
+        self.freed.notify_all();
     }
 }
 
@@ -302,7 +320,6 @@ pub(crate) fn closed() -> Error {
 impl Fault {
     /// Whether the file can't be used as it is because nothing may be created beside it.
     pub(crate) fn is_for_want_of_side_files(&self) -> bool {
-        use rusqlite::ffi::{SQLITE_CANTOPEN, SQLITE_READONLY};
-        matches!(crate::error::primary(self.result()), SQLITE_CANTOPEN | SQLITE_READONLY)
+        matches!(self.primary(), SQLITE_CANTOPEN | SQLITE_READONLY)
     }
 }

@@ -52,6 +52,11 @@ impl Fault {
         }
     }
 
+    /// The engine's result code without its details.
+    pub(crate) fn primary(&self) -> i32 {
+        primary(self.result())
+    }
+
     pub(crate) fn code(&self) -> Code {
         match self {
             Fault::Engine(error) => code_of(error),
@@ -65,7 +70,7 @@ impl Fault {
 }
 
 /// The part of a result code without its details.
-pub(crate) fn primary(result: i32) -> i32 {
+fn primary(result: i32) -> i32 {
     result & 0xff
 }
 

@@ -123,7 +123,7 @@ impl SqliteBackend {
             Mode::Create | Mode::Existing => (Some(schema::open_writer(&mut place, options)?), Access::Write),
         };
         held.opened(&place);
-        Ok(SqliteBackend {
+        let backend = SqliteBackend {
             place,
             durability: options.durability,
             mode: options.mode,
@@ -136,7 +136,10 @@ impl SqliteBackend {
                 held: Some(held),
             }),
             broken: OnceLock::new(),
-        })
+        };
+        // A store that is open can be read, whatever other files the process opens later.
+        backend.readers.keep(backend.told(backend.make_reader())?);
+        Ok(backend)
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -203,7 +206,7 @@ impl SqliteBackend {
 
     /// When the system refused a write or flush of a commit, nobody knows whether it will show after a crash.
     fn after_failed_commit(&self, fault: Fault) -> Fault {
-        if error::primary(fault.result()) != rusqlite::ffi::SQLITE_IOERR {
+        if fault.primary() != rusqlite::ffi::SQLITE_IOERR {
             return fault;
         }
         let what = format!("a commit could not be made durable (result {}): reopen the store, read, then decide", fault.result());

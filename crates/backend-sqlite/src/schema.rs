@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_CORRUPT, SQLITE_NOTADB};
 
 use crate::connect::{Access, abandon, checkpoint, connect, keep_log_short, pragma, retry, run, set, settle, wait_at_most};
-use crate::error::{Outcome, primary};
+use crate::error::Outcome;
 use crate::place::Place;
 
 /// The mark of our files: "RnLg". It is the first thing that is ever written to one.
@@ -106,7 +106,7 @@ fn marks(place: &Place, access: Access) -> Outcome<(i64, i64)> {
         Ok(marks) => return Ok(marks),
         Err(fault) => fault,
     };
-    match primary(fault.result()) {
+    match fault.primary() {
         SQLITE_NOTADB => Err(not_ours(place).into()),
         SQLITE_CORRUPT => {
             // The engine refuses a file that is shorter than it says it is; so asked, it reads the marks all the same.

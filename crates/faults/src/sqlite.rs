@@ -11,7 +11,7 @@ use runledger_core::{Durability, Journal, Ledger, Mode, OpenOptions, Result};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::vfs::{Watched, run_on_last_connection};
+use crate::vfs::{Watched, run_on_last_connections};
 use crate::{Dice, Floor, Image, Rig, Site, Watch, scratch_directory};
 
 /// The name of the store's file.
@@ -64,7 +64,7 @@ impl Sqlite {
         }
     }
 
-    /// With a statement that is run on the connection that writes, behind the product's back.
+    /// With a statement that is run on the connection that writes, and the first that reads, behind the product's back.
     #[must_use]
     pub fn with_behind_its_back(mut self, sql: &'static CStr) -> Self {
         self.behind_its_back = Some(sql);
@@ -160,7 +160,7 @@ impl Site for Directory {
         let options = if is_new { options.clone().with_journal(self.rig.journal) } else { options.clone() };
         let backend = SqliteBackend::open(&self.path, &options)?;
         if let Some(sql) = self.rig.behind_its_back.filter(|_| options.mode != Mode::ReadOnly) {
-            run_on_last_connection(sql);
+            run_on_last_connections(sql);
         }
         Ok(Ledger::new(backend, &options))
     }

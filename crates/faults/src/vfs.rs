@@ -19,8 +19,8 @@ use crate::{Failure, Op, Watch};
 /// Who watches which directory.
 static WATCHED: RwLock<BTreeMap<PathBuf, Arc<Watch>>> = RwLock::new(BTreeMap::new());
 
-/// The connection of this process that was opened last, whoever opened it.
-static LAST_CONNECTION: AtomicPtr<ffi::sqlite3> = AtomicPtr::new(null_mut());
+/// The two connections of this process that were opened last, the later first, whoever opened them.
+static LAST_CONNECTIONS: [AtomicPtr<ffi::sqlite3>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
 
 /// A directory that is watched until this is dropped.
 #[derive(Debug)]
@@ -40,17 +40,20 @@ impl Drop for Watched {
     }
 }
 
-/// Has the connection that was opened last run a statement behind its owner's back. That must be the only thread that
-/// uses the engine, and the connection must be open.
-pub(crate) fn run_on_last_connection(sql: &CStr) {
-    let conn = LAST_CONNECTION.load(Ordering::SeqCst);
-    // SAFETY: the caller says that the connection is open and that nobody else uses it.
-    let result = unsafe { ffi::sqlite3_exec(conn, sql.as_ptr(), None, null_mut(), null_mut()) };
-    assert_eq!(result, ffi::SQLITE_OK);
+/// Has the two connections that were opened last, a store's writer and its first reader, run a statement behind their
+/// owner's back. That must be the only thread that uses the engine, and the connections must be open.
+pub(crate) fn run_on_last_connections(sql: &CStr) {
+    for last in &LAST_CONNECTIONS {
+        let conn = last.load(Ordering::SeqCst);
+        // SAFETY: the caller says that the connection is open and that nobody else uses it.
+        let result = unsafe { ffi::sqlite3_exec(conn, sql.as_ptr(), None, null_mut(), null_mut()) };
+        assert_eq!(result, ffi::SQLITE_OK);
+    }
 }
 
 unsafe extern "C" fn note_connection(conn: *mut ffi::sqlite3, _: *mut *mut c_char, _: *const ffi::sqlite3_api_routines) -> c_int {
-    LAST_CONNECTION.store(conn, Ordering::SeqCst);
+    let before = LAST_CONNECTIONS[0].swap(conn, Ordering::SeqCst);
+    LAST_CONNECTIONS[1].store(before, Ordering::SeqCst);
     ffi::SQLITE_OK
 }
 

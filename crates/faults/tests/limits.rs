@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the lints' exception for tests does not reach their helpers")]
 #![cfg(unix)]
 
+use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -66,9 +67,16 @@ fn child() {
         };
         assert_eq!(error.code(), Code::Io, "{name}: {error}");
         assert!(error.details().path.is_some(), "{name}: {error}");
+        // What is open works on, be there not one file left for it.
+        let others: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         queue(&ledger, "one more").unwrap();
         assert!(ledger.get_run(GetRun::new("p", "one more")).unwrap().is_some());
-        drop(stores);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| assert_eq!(ledger.list_runs(ListRuns::new("p")).unwrap().total, Some(301), "{name}"));
+            }
+        });
+        drop((stores, others));
         open(&directory.path().join("store-again"), &options).unwrap().close().unwrap();
         println!("{name}: 300 opens with 64 files");
     }
