@@ -146,6 +146,50 @@ fn caller(
 
 const OUT_OF_WORK: &str = "a caller ran out of work that was made ahead";
 
+/// Threads that each make some work and then do it, all at the same time, with the clock running only while they do it.
+/// What is made elsewhere, or long before, would be fetched and freed at a price that has nothing to do with the ledger.
+///
+/// # Errors
+/// That of making or doing it; or a thread panicked.
+pub fn side_by_side<M>(each: Duration, makers: Vec<M>, call: impl Fn(Command) -> Result<()> + Sync) -> Result<Sample>
+where
+    M: FnMut() -> Result<Vec<Command>> + Send,
+{
+    let threads = makers.len();
+    let (together, stop) = (&Barrier::new(threads), &AtomicBool::new(false));
+    let work = |mut make: M| {
+        let (mut count, mut watch) = (0, Watch::default());
+        let mut failed = None;
+        while !stop.load(Ordering::Relaxed) {
+            let mut made = Vec::with_capacity(20 * MADE_AHEAD);
+            while made.len() < 10 * MADE_AHEAD && failed.is_none() {
+                make().map_or_else(|error| failed = Some(error), |commands| made.extend(commands));
+            }
+            count += made.len() as u64;
+            together.wait();
+            let done = watch.time(|| made.into_iter().try_for_each(&call));
+            failed = failed.take().or(done.err());
+            if failed.is_some() || watch.elapsed >= each {
+                stop.store(true, Ordering::Relaxed);
+            }
+            // Nobody looks whether to stop before everybody could say so.
+            together.wait();
+        }
+        failed.map_or(Ok((count, watch.elapsed)), Err)
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = makers.into_iter().map(|make| scope.spawn(move || work(make))).collect();
+        let (mut count, mut elapsed) = (0, Duration::ZERO);
+        for worker in workers {
+            let (own_count, own_elapsed) = worker.join().map_err(|_| "a thread panicked")??;
+            count += own_count;
+            elapsed += own_elapsed / threads as u32;
+        }
+        Ok(Sample { count, elapsed, busy: None, latency: None })
+    })
+}
+
 /// Tasks that each carry out their commands in turn, for as long as told.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use runledger::{Durability, Ledger, ListRuns};
 use runledger_benches::Result;
-use runledger_benches::drive::{alone_watched, command, make_for, threads};
+use runledger_benches::drive::{alone_watched, command, side_by_side};
 use runledger_benches::measure::{Contest, Sample, Summary, histogram};
 use runledger_benches::report::{Report, Row};
 use runledger_benches::store::{self, Kind};
@@ -38,19 +38,15 @@ fn maker(context: &Context, project: &'static str) -> Maker {
 
 /// Two projects, each with a thread of its own, against one.
 fn projects(context: &Context, report: &mut Report) -> Result<()> {
-    const MOST_PER_SECOND: f64 = 2_500_000.0;
     let open = || store::open(Kind::Memory, Durability::Full, &context.dir, "");
     let (single, double): (Ledger, Ledger) = (open()?, open()?);
     let (shop, depot) = (&maker(context, PROJECT), &maker(context, "depot"));
     let alone = &maker(context, PROJECT);
     let mut contest = Contest::new();
-    contest.add("one", |each| threads(each, make_for(1, each, MOST_PER_SECOND, || alone.lifecycle())?, |c| command(&single, c)));
-    contest.add("two", |each| {
-        let mut work = make_for(1, each, MOST_PER_SECOND, || shop.lifecycle())?;
-        work.extend(make_for(1, each, MOST_PER_SECOND, || depot.lifecycle())?);
-        threads(each, work, |c| command(&double, c))
-    });
-    let results = contest.hold(context.rounds, context.each.min(std::time::Duration::from_millis(500)))?;
+    contest.add("one", |each| side_by_side(each, vec![|| alone.lifecycle()], |c| command(&single, c)));
+    let both = [shop, depot];
+    contest.add("two", |each| side_by_side(each, both.map(|maker| || maker.lifecycle()).into(), |c| command(&double, c)));
+    let results = contest.hold(context.rounds, context.each)?;
     let (one, two) = (results.of("one")?, results.of("two")?);
     report.push(Row::rate(SECTION, "memory", "one project, one thread", one));
     report.push(Row::rate(SECTION, "memory", "two projects, two threads", two).against("one", two.to(one)).at_least(1.6));
