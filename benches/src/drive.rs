@@ -82,7 +82,8 @@ pub fn command(ledger: &Ledger, command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Makes the work of several callers, a lifecycle at a time, each as much as it may get done.
+/// Makes the work of several callers, each as much as it may get done. They take turns with a lifecycle each, so that ids
+/// which grow do so with the time at which they are used, whoever uses them.
 ///
 /// # Errors
 /// That of making it.
@@ -94,8 +95,8 @@ pub fn make_for(
 ) -> Result<Vec<Vec<Command>>> {
     let wanted = (most_per_second * each.as_secs_f64() / callers as f64) as usize + 200;
     let mut all = vec![Vec::with_capacity(wanted + 10); callers];
-    for commands in &mut all {
-        while commands.len() < wanted {
+    while all[0].len() < wanted {
+        for commands in &mut all {
             commands.extend(make()?);
         }
     }
