@@ -10,4 +10,5 @@ mod pooler;
 mod rounds;
 mod standby;
 mod together;
+mod traces;
 mod waiting;

@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 
-use runledger_backend_memory::MemoryBackend;
 use runledger_core::{
     AnswerForm, ClaimAgent, ClaimRun, Command, ConfirmRun, CreateAgent, EndStatus, ExpiredAgents, ExpiredRuns, FinishRun, GetAgent,
-    GetNode, GetRun, GetRunStats, Id, LatestRuns, Ledger, ListAgents, ListNodes, ListProjects, ListRuns, OpenOptions, Order, PurgeRuns,
-    QueueRun, Request, StartAgent, StartNode, StartRun, Status, Time,
+    GetNode, GetRun, GetRunStats, Id, LatestRuns, Ledger, ListAgents, ListNodes, ListProjects, ListRuns, Order, PurgeRuns, QueueRun,
+    Request, StartAgent, StartNode, StartRun, Status, Time,
 };
 use runledger_postgres_kit::{Server, sql};
 
-use crate::kit::{execution, open, payload};
+use crate::kit::{execution, memory, open, payload};
 
 /// No sort may be of more rows than a few pages: one for each range that is merged.
 const MAX_SORTED: u64 = 1000;
@@ -137,12 +136,9 @@ fn faults_of(plan: &str) -> String {
 
 #[test]
 fn every_query_takes_an_index_and_sorts_no_more_than_its_pages() {
-    let runs = if std::env::var_os("RUNLEDGER_LONG").is_some() { 1_000_000 } else { 100_000 };
+    let runs = if runledger_faults::is_long() { 1_000_000 } else { 100_000 };
     let mut server = Server::start(&[("fsync", "off"), ("max_wal_size", "4GB")]);
-    let memory = {
-        let options = OpenOptions::new();
-        Ledger::new(MemoryBackend::open(&options).unwrap(), &options)
-    };
+    let memory = memory();
     fill(&memory, runs);
     let ledger = open(&server.url()).unwrap();
     assert_eq!(memory.copy_to(&ledger).unwrap().runs, runs as u64);

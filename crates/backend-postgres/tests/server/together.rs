@@ -1,16 +1,15 @@
 //! In step with the other backends.
 
-use std::path::PathBuf;
-
 use runledger_backend_memory::MemoryBackend;
 use runledger_backend_postgres::PostgresBackend;
 use runledger_backend_sqlite::SqliteBackend;
 use runledger_conformance::state_machine::run_state_machine;
 use runledger_conformance::{LedgerHarness, Traits};
-use runledger_core::{Command, FinishNode, Ledger, OpenOptions, QueueRun, Request, StartNode, StartRun, Time};
+use runledger_core::{Command, FinishNode, Ledger, QueueRun, Request, StartNode, StartRun, Time};
+use runledger_faults::is_long;
 use runledger_postgres_kit::{shared_url, try_sql, with_schema};
 
-use crate::kit::{execution, fresh_url, open, payload};
+use crate::kit::{copied_round, execution, payload, sqlite};
 
 fn postgres() -> LedgerHarness {
     LedgerHarness::new("postgres", Traits::postgres(), |name, options| {
@@ -28,7 +27,7 @@ fn every_answer_is_that_of_the_oracle_and_of_the_other_backends() {
         let options = options.clone().with_durability(runledger_core::Durability::Relaxed);
         Ok(Ledger::new(SqliteBackend::open(path, &options)?, &options))
     });
-    let cases = if std::env::var_os("RUNLEDGER_LONG").is_some() { 2000 } else { 25 };
+    let cases = if is_long() { 2000 } else { 25 };
     run_state_machine(&[&postgres(), &memory, &sqlite], cases, 60);
 }
 
@@ -56,32 +55,16 @@ fn generated(ledger: &Ledger, runs: usize) {
     }
 }
 
-fn stream(ledger: &Ledger) -> Vec<u8> {
-    let mut stream = Vec::new();
-    ledger.export(&mut stream).unwrap();
-    stream
-}
-
 #[test]
 fn a_copy_goes_round_and_comes_back_equal() {
     let directory = tempfile::tempdir().unwrap();
-    let runs = if std::env::var_os("RUNLEDGER_LONG").is_some() { 100_000 } else { 3_000 };
-    let sqlite = |name: &str| {
-        let options = OpenOptions::new().with_durability(runledger_core::Durability::Relaxed);
-        let path: PathBuf = directory.path().join(name);
-        Ledger::new(SqliteBackend::open(&path, &options).unwrap(), &options)
-    };
-    let first = sqlite("first.db");
+    let runs = if is_long() { 100_000 } else { 3_000 };
+    let first = sqlite(&directory.path().join("first.db"));
     generated(&first, runs);
-    let postgres = open(&fresh_url()).unwrap();
-    let imported = first.copy_to(&postgres).unwrap();
-    assert_eq!((imported.runs, imported.skipped), (runs as u64, 0));
-    let last = sqlite("last.db");
-    postgres.copy_to(&last).unwrap();
-    let wanted = stream(&first);
-    assert!(wanted == stream(&postgres) && wanted == stream(&last));
+    let postgres = copied_round(&first, directory.path());
     // Once more, all is there already.
-    let again = last.copy_to(&postgres).unwrap();
-    assert_eq!((again.runs, again.nodes), (0, 0));
-    assert!(postgres.verify_store(runledger_core::VerifyStore::new()).unwrap().is_ok());
+    let again = first.copy_to(&postgres).unwrap();
+    let report = postgres.verify_store(runledger_core::VerifyStore::new()).unwrap();
+    assert_eq!((again.runs, again.nodes, again.skipped), (0, 0, report.checked.runs + report.checked.nodes));
+    assert!(report.is_ok() && report.checked.runs == runs as u64, "{report:?}");
 }
