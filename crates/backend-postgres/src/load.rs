@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use runledger_core::{AgentRun, EndedFilter, Entity, Id, NodeRun, Record, Run, Status, Time};
+use runledger_core::{AgentRun, EndedFilter, Entity, ExportRecord, Id, NodeRun, Run, Status, Time};
 use tokio_postgres::Row;
 
 use crate::error::{Fault, Outcome};
 use crate::overlay::Overlay;
-use crate::rows::{Columns, Kept, Large, read_state, read_value_row};
+use crate::rows::{Columns, Kept, read_state, read_value_row};
 use crate::statement::Statement;
 use crate::transact::{Bulk, PostgresTx, Queue, Seen, ended_key};
-use crate::wanted::{ClaimsByQueue, Key, Wanted};
+use crate::wanted::{ClaimsByQueue, Key, Wanted, want};
 
 /// The server's clock, as microseconds since 1970.
 const SERVER_TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -252,64 +252,76 @@ impl PostgresTx<'_> {
         Ok(())
     }
 
-    pub(crate) fn ready_run(&mut self, key: &Key) -> Outcome<()> {
-        match &self.bulk {
-            Some(bulk) if !self.runs.has(key) => match bulk.empty[0] {
-                true => self.runs.load_absent(key.clone()),
-                false => {
-                    let (stored, values) = self.fetch::<Run>(key)?;
-                    take_one(&mut self.runs, key, stored, values)?;
-                }
-            },
-            _ => {}
+    /// Loads what an import is about to ask for.
+    pub(crate) fn load_ahead(&mut self, records: &[ExportRecord]) -> Outcome<()> {
+        let [no_runs, no_nodes, no_agents] = self.bulk.as_ref().map_or([true; 3], |bulk| bulk.empty);
+        let [mut runs, mut nodes, mut agents] = <[BTreeMap<Key, bool>; 3]>::default();
+        for record in records {
+            match record {
+                ExportRecord::Run(run) if !no_runs => want(&mut runs, &run.project_id, &run.id, true),
+                ExportRecord::Node(node) if !no_nodes => want(&mut nodes, &node.project_id, &node.id, true),
+                ExportRecord::Agent(agent) if !no_agents => want(&mut agents, &agent.project_id, &agent.node_run_id, true),
+                _ => {}
+            }
         }
-        Ok(())
+        if runs.is_empty() && nodes.is_empty() && agents.is_empty() {
+            return Ok(());
+        }
+        // No more is held than these and what becomes of them.
+        self.write_gathered()?;
+        self.load_by_key(runs, nodes, agents)
+    }
+
+    pub(crate) fn ready_run(&mut self, key: &Key) -> Outcome<()> {
+        if self.bulk.is_none() || self.runs.has(key) {
+            return Ok(());
+        }
+        self.load_by_key(BTreeMap::from([(key.clone(), true)]), BTreeMap::new(), BTreeMap::new())
     }
 
     pub(crate) fn ready_node(&mut self, key: &Key) -> Outcome<()> {
-        match &self.bulk {
-            Some(bulk) if !self.nodes.has(key) => match bulk.empty[1] {
-                true => self.nodes.load_absent(key.clone()),
-                false => {
-                    let (stored, values) = self.fetch::<NodeRun>(key)?;
-                    take_one(&mut self.nodes, key, stored, values)?;
-                }
-            },
-            _ => {}
+        if self.bulk.is_none() || self.nodes.has(key) {
+            return Ok(());
         }
-        Ok(())
+        self.load_by_key(BTreeMap::new(), BTreeMap::from([(key.clone(), true)]), BTreeMap::new())
     }
 
     pub(crate) fn ready_agent(&mut self, key: &Key) -> Outcome<()> {
-        match &self.bulk {
-            Some(bulk) if !self.agents.has(key) => match bulk.empty[2] {
-                true => self.agents.load_absent(key.clone()),
-                false => {
-                    let (stored, values) = self.fetch::<AgentRun>(key)?;
-                    take_one(&mut self.agents, key, stored, values)?;
-                }
-            },
-            _ => {}
+        if self.bulk.is_none() || self.agents.has(key) {
+            return Ok(());
         }
-        Ok(())
+        self.load_by_key(BTreeMap::new(), BTreeMap::new(), BTreeMap::from([(key.clone(), true)]))
     }
 
-    /// Reads one record with its large values.
-    fn fetch<R: Kept>(&self, key: &Key) -> Outcome<(Option<runledger_core::Stored<R>>, Vec<Large>)> {
-        let sql = format!("SELECT {} FROM @.{} t WHERE t.project = $1 AND t.id = $2", R::selected(), R::TABLE);
-        let state = Statement::new(sql).id(key.0.clone()).id(key.1.clone());
-        let values = Statement::new(VALUES).ids(vec![key.0.clone()]).smalls(vec![Some(R::kind())]).ids(vec![key.1.clone()]);
-        let mut answers = self.connector.ask(self.session, &[state, values])?.into_iter();
-        let stored = answers.next().unwrap_or_default().first().map(read_state::<R>).transpose()?;
-        let values = answers.next().unwrap_or_default();
-        let values = values.iter().map(|row| read_value_row(row).map(|(.., large)| large)).collect::<Outcome<_>>()?;
-        Ok((stored, values))
+    /// Loads records with their large values in one round trip; none where the store is known to have none of the kind.
+    fn load_by_key(&mut self, runs: BTreeMap<Key, bool>, nodes: BTreeMap<Key, bool>, agents: BTreeMap<Key, bool>) -> Outcome<()> {
+        let empty = self.bulk.as_ref().map_or([false; 3], |bulk| bulk.empty);
+        let are_asked = [&runs, &nodes, &agents].into_iter().zip(empty).any(|(keys, is_empty)| !keys.is_empty() && !is_empty);
+        if are_asked {
+            let statements =
+                [by_key::<Run>(&runs), by_key::<NodeRun>(&nodes), by_key::<AgentRun>(&agents), load_values(&runs, &nodes, &agents)];
+            let mut answers = self.connector.ask(self.session, &statements)?.into_iter();
+            let mut next = || answers.next().unwrap_or_default();
+            load(&mut self.runs, &next())?;
+            load(&mut self.nodes, &next())?;
+            load(&mut self.agents, &next())?;
+            next().iter().try_for_each(|row| self.take_value(row))?;
+        }
+        runs.into_keys().for_each(|key| self.runs.load_absent(key));
+        nodes.into_keys().for_each(|key| self.nodes.load_absent(key));
+        agents.into_keys().for_each(|key| self.agents.load_absent(key));
+        Ok(())
     }
 }
 
-fn take_one<R: Record>(overlay: &mut Overlay<R>, key: &Key, stored: Option<runledger_core::Stored<R>>, values: Vec<Large>) -> Outcome<()> {
-    overlay.load(key.clone(), stored);
-    values.into_iter().try_for_each(|large| overlay.load_value(key, large).map_err(Fault::from))
+/// The records of a kind that are under some keys.
+fn by_key<R: Kept>(keys: &BTreeMap<Key, bool>) -> Statement<'static> {
+    let sql = format!(
+        "SELECT {} FROM unnest($1::text[], $2::text[]) AS k(project, id) JOIN @.{} t ON t.project = k.project AND t.id = k.id",
+        R::selected(),
+        R::TABLE
+    );
+    with_keys(Statement::new(sql), keys.keys())
 }
 
 /// The large values of those records whose are needed.

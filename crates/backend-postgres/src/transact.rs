@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use runledger_core::codec::StateCodec;
 use runledger_core::{
-    AgentRun, AnswerForm, Deleted, EndedFilter, Error, Id, Listed, NodeRun, Put, Result, Run, Status, StatusSet, Stored, Time, Tx,
+    AgentRun, AnswerForm, Deleted, EndedFilter, Error, ExportRecord, Id, Listed, NodeRun, Put, Result, Run, Status, StatusSet, Stored,
+    Time, Tx,
 };
 
 use crate::error::{Fault, Outcome};
@@ -41,7 +42,7 @@ pub(crate) fn ended_key(filter: &EndedFilter) -> Ended {
     (filter.project_id.clone(), filter.finished_before, filter.statuses.iter().collect(), filter.workflow_ids.clone())
 }
 
-/// A transaction that may touch anything: its records are asked for one by one, and written in portions.
+/// A transaction that may touch anything: its records are loaded and written in portions.
 #[derive(Debug, Default)]
 pub(crate) struct Bulk {
     /// The tables that are known to be empty in the store: runs, node runs, agent runs.
@@ -138,9 +139,18 @@ impl<'s> PostgresTx<'s> {
         if bulk.pending_bytes < MAX_PENDING_BYTES && self.runs.len() + self.nodes.len() + self.agents.len() < MAX_PENDING {
             return Ok(());
         }
-        bulk.pending_bytes = 0;
-        let changes = self.changes();
-        self.connector.ask(self.session, &changes.statements())?;
+        self.write_gathered()
+    }
+
+    /// Writes what a bulk has gathered, and forgets it.
+    pub(crate) fn write_gathered(&mut self) -> Outcome<()> {
+        {
+            let changes = self.changes();
+            let statements = changes.statements();
+            if !statements.is_empty() {
+                self.connector.ask(self.session, &statements)?;
+            }
+        }
         self.forget();
         Ok(())
     }
@@ -151,6 +161,9 @@ impl<'s> PostgresTx<'s> {
         self.nodes.clear();
         self.agents.clear();
         self.children.clear();
+        if let Some(bulk) = &mut self.bulk {
+            bulk.pending_bytes = 0;
+        }
     }
 
     fn next<R: Kept + Listed>(
@@ -300,6 +313,11 @@ impl Tx for PostgresTx<'_> {
     fn clear(&mut self) -> Result<()> {
         let cleared = self.remove_all();
         self.told(cleared)
+    }
+
+    fn expect(&mut self, records: &[ExportRecord]) -> Result<()> {
+        let loaded = self.load_ahead(records);
+        self.told(loaded)
     }
 
     fn mark(&mut self) -> Result<bool> {

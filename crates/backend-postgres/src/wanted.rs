@@ -80,7 +80,8 @@ pub(crate) fn waiting_lock(schema: &str) -> i64 {
     xxh3_64(format!("runledger\0{schema}\0waiting").as_bytes()) as i64
 }
 
-fn want(records: &mut BTreeMap<Key, bool>, project: &Id, id: &Id, is_whole: bool) {
+/// Notes that a record is needed, and whether with its large values.
+pub(crate) fn want(records: &mut BTreeMap<Key, bool>, project: &Id, id: &Id, is_whole: bool) {
     *records.entry((project.clone(), id.clone())).or_default() |= is_whole;
 }
 

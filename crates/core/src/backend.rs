@@ -142,6 +142,15 @@ pub trait Tx {
     /// As [`Tx::run`].
     fn clear(&mut self) -> Result<()>;
 
+    /// Says which records an import is about to load, so that an engine far away can load them together. No more than a hint:
+    /// each is asked for by itself afterwards, and so may be others.
+    ///
+    /// # Errors
+    /// As [`Tx::run`].
+    fn expect(&mut self, _records: &[ExportRecord]) -> Result<()> {
+        Ok(())
+    }
+
     /// Marks the present state, so that [`Tx::undo`] can return to it. `false` says that the engine can't: core then
     /// has the whole transaction rolled back and made again without the step that was refused.
     ///

@@ -19,6 +19,12 @@ pub const STREAM_FORMAT: u32 = 1;
 /// How much of a stream is read at once, in bytes.
 const BLOCK_BYTES: usize = 256 * 1024;
 
+/// How many records of a stream are stored together: enough that an engine far away is seldom asked what it has of them.
+const MAX_TOGETHER: usize = 500;
+
+/// How long their lines may be together, about, in bytes: they are held in memory.
+const MAX_TOGETHER_BYTES: usize = 2 << 20;
+
 /// How many records a stream has of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -361,14 +367,22 @@ impl CheckedStream {
         self.counts
     }
 
-    /// Hands every record to `sink`.
-    fn records(&mut self, limits: &Limits, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()> {
+    /// Hands all records to `sink`, some at a time.
+    fn records(&mut self, limits: &Limits, sink: &mut dyn FnMut(Vec<ExportRecord>) -> Result<()>) -> Result<()> {
         let mut lines = lines(&mut self.file, limits)?;
+        let (mut some, mut bytes) = (Vec::new(), 0);
         while let Some(line) = lines.next()? {
             match Line::read(line, limits)? {
                 Line::Header => {}
-                Line::Record(record) => sink(record)?,
-                Line::End { .. } => return Ok(()),
+                Line::Record(record) => {
+                    bytes += line.len();
+                    some.push(record);
+                    if some.len() >= MAX_TOGETHER || bytes >= MAX_TOGETHER_BYTES {
+                        bytes = 0;
+                        sink(std::mem::take(&mut some))?;
+                    }
+                }
+                Line::End { .. } => return sink(some),
             }
         }
         Err(unsound("it has no end"))
@@ -621,7 +635,7 @@ impl Work for Import<'_> {
         }
         let mut meter = Meter::start(self.on_progress, Stage::Storing, Some(self.stream.counts.total()))?;
         let imported = &mut self.imported;
-        self.stream.records(&self.limits, &mut |record| {
+        let mut store = |tx: &mut dyn Tx, record| {
             let added = match record {
                 ExportRecord::Run(run) => {
                     let there = tx.run(&run.project_id, &run.id, AnswerForm::Record)?;
@@ -641,6 +655,10 @@ impl Work for Import<'_> {
                 None => imported.skipped += 1,
             }
             meter.advance(1)
+        };
+        self.stream.records(&self.limits, &mut |records| {
+            tx.expect(&records)?;
+            records.into_iter().try_for_each(|record| store(tx, record))
         })?;
         meter.finish()
     }

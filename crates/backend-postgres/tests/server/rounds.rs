@@ -3,7 +3,7 @@
 use runledger_core::{Code, Command, ConfirmRun, FinishNode, FinishRun, GetRun, Request, StartNode};
 use runledger_postgres_kit::{Proxy, unique_schema};
 
-use crate::kit::{claim, execution, open, payload, queue, start};
+use crate::kit::{claim, execution, memory, open, payload, queue, start, stream};
 
 /// A store behind a proxy that counts, on the one server whose port is known.
 fn through_proxy(server: &runledger_postgres_kit::Server) -> (Proxy, runledger_core::Ledger) {
@@ -49,4 +49,29 @@ fn a_group_of_64_takes_at_most_6_round_trips() {
     };
     assert_eq!((0..20).map(|_| read()).min(), Some(1));
     assert_eq!(ledger.queue_run(queue("p", "r1")).unwrap_err().code(), Code::AlreadyExists);
+}
+
+#[test]
+fn an_import_into_a_store_that_has_records_asks_for_many_at_once() {
+    let server = runledger_postgres_kit::Server::start(&[]);
+    let (proxy, ledger) = through_proxy(&server);
+    let source = memory();
+    let fill = |ledger: &runledger_core::Ledger, ids: std::ops::Range<usize>| {
+        let commands: Vec<Command> =
+            ids.map(|n| queue("p", &format!("r{n:05}")).with_queued_at(execution("").lease_expires_at).into()).collect();
+        commands.chunks(1000).for_each(|commands| drop(ledger.batch(commands.to_vec()).unwrap()));
+    };
+    fill(&source, 0..4000);
+    fill(&ledger, 2500..3500);
+    let copies = || {
+        let before = proxy.turns();
+        let copied = source.copy_to(&ledger).unwrap();
+        (copied.runs, copied.skipped, proxy.turns() - before)
+    };
+    let ((added, skipped, turns), (none, all, again)) = (copies(), copies());
+    println!("round trips: {turns} for an import of {added} runs that skipped {skipped}, {again} for one that skipped {all}");
+    assert_eq!((added, skipped, none, all), (3000, 1000, 0, 4000));
+    // What is sent at once may come through the proxy in pieces.
+    assert!(turns < 200 && again < 200, "{turns} and {again}");
+    assert!(stream(&source) == stream(&ledger));
 }
