@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use runledger_core::{
-    AgentFilter, AgentRun, AnswerForm, Backend, Command, CompactReport, Durability, Entity, Error, ExpiredFilter, ExportRecord, Id, Mode,
-    NodeFilter, NodeRun, OnQueued, OpenOptions, PageRequest, ProjectSummary, QueueKey, Result, Rows, Run, RunFilter, RunStats, StoreInfo,
-    VerifyReport, Work,
+    AgentFilter, AgentRun, AnswerForm, Backend, Code, Command, CompactReport, Durability, Entity, Error, ExpiredFilter, ExportRecord, Id,
+    Mode, NodeFilter, NodeRun, OnQueued, OpenOptions, PageRequest, ProjectSummary, QueueKey, Result, Rows, Run, RunFilter, RunStats,
+    StoreInfo, VerifyReport, Work,
 };
 
 use crate::address::Address;
@@ -290,6 +290,17 @@ impl PostgresBackend {
     fn compact_all(&self) -> Outcome<CompactReport> {
         let bytes_before = self.read_info()?.size_bytes;
         let session = self.connector().connect()?;
+        // The server passes over the tables that the role may not have vacuumed, and no more than warns of it.
+        let may = "SELECT bool_and(CASE WHEN current_setting('server_version_num')::integer < 170000 THEN pg_has_role(c.relowner, 'USAGE') \
+                   ELSE has_table_privilege(c.oid, 'MAINTAIN') END OR pg_has_role(d.datdba, 'USAGE')) FROM pg_class c \
+                   JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_database d ON d.datname = current_database() \
+                   WHERE n.nspname = $1 AND c.relname = ANY($2::text[])";
+        let may = Statement::new(may).text(&self.connector().address.schema).texts(schema::TABLES.iter().copied());
+        let answers = self.connector().ask(&session, &[may])?;
+        if rows_of(&answers, 0).first().and_then(|row| Columns(row).get(0)) != Some(true) {
+            let what = format!("{}: only the owner of the tables may have them vacuumed", self.connector().address.place());
+            return Err(Error::new(Code::ReadOnly, what).with_entity(Entity::Store).into());
+        }
         let everything = Wanted::new(&self.connector().address.schema, None);
         let sum_up = "WITH several AS (SELECT project, kind, name, status FROM @.counter GROUP BY project, kind, name, status \
                       HAVING count(*) > 1 OR sum(n) = 0), gone AS (DELETE FROM @.counter t USING several s WHERE t.project = s.project \

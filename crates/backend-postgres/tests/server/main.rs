@@ -11,4 +11,5 @@ mod rounds;
 mod standby;
 mod together;
 mod traces;
+mod verifying;
 mod waiting;

@@ -2,8 +2,12 @@
 
 use std::sync::Barrier;
 
-use runledger_core::{Code, GetRun, GetStoreInfo, VerifyStore};
-use runledger_postgres_kit::{Certificates, Server, shared_url, sql, unique_schema, with_schema};
+use runledger_backend_postgres::PostgresBackend;
+use runledger_conformance::state_machine::run_state_machine;
+use runledger_conformance::{LedgerHarness, Traits};
+use runledger_core::{Code, CompactStore, GetRun, GetStoreInfo, Ledger, VerifyStore};
+use runledger_faults::is_long;
+use runledger_postgres_kit::{Certificates, Server, shared_url, sql, try_sql, unique_schema, with_schema};
 
 use crate::kit::{fresh_url, open, queue};
 
@@ -59,22 +63,48 @@ fn a_newer_layout_is_refused_and_nothing_is_no_ledger() {
     assert_eq!(code_of(&url), Code::SchemaTooNew);
 }
 
+/// The name of a role that may come in and nothing else, and addresses with it.
+fn fresh_role() -> (String, impl Fn(&str) -> String) {
+    let role = format!("worker_{}", unique_schema());
+    sql(&shared_url(), &format!("CREATE ROLE {role} LOGIN"));
+    let user = format!("{role}@");
+    (role, move |url: &str| url.replace("runledger@", &user))
+}
+
 #[test]
 fn a_role_with_the_granted_rights_can_work_and_not_migrate() {
     let (server, schema) = (shared_url(), unique_schema());
     let url = with_schema(&server, &schema);
     open(&url).unwrap().close().unwrap();
-    let role = format!("worker_{schema}");
-    sql(&server, &format!("CREATE ROLE {role} LOGIN"));
-    let as_role = |url: &str| url.replace("runledger@", &format!("{role}@"));
+    let (role, as_role) = fresh_role();
     assert_eq!(code_of(&as_role(&url)), Code::ReadOnly);
     sql(&server, &runledger_backend_postgres::grants(&schema, &role));
     let ledger = open(&as_role(&url)).unwrap();
     ledger.queue_run(queue("p", "r")).unwrap();
     assert!(ledger.verify_store(VerifyStore::new()).unwrap().is_ok());
+    assert_eq!(ledger.compact_store(CompactStore::new()).unwrap_err().code(), Code::ReadOnly);
     assert_eq!(code_of(&as_role(&with_schema(&server, &unique_schema()))), Code::ReadOnly);
     ledger.close().unwrap();
     sql(&server, &format!("DROP SCHEMA {schema} CASCADE; DROP ROLE {role}"));
+}
+
+/// Commands, queries, transfers and verifications of every kind.
+#[test]
+fn a_role_with_the_granted_rights_is_answered_as_the_oracle_says() {
+    let (role, as_role) = fresh_role();
+    let granted = role.clone();
+    let harness = LedgerHarness::new("postgres, granted", Traits::postgres(), move |name, options| {
+        let schema = name.to_string_lossy();
+        let (url, mut options) = (with_schema(&shared_url(), &schema), options.clone());
+        PostgresBackend::migrate(&url, &mut options.clone())?;
+        sql(&shared_url(), &runledger_backend_postgres::grants(&schema, &granted));
+        let backend = PostgresBackend::open(&as_role(&url), &mut options)?;
+        Ok(Ledger::new(backend, &options))
+    })
+    .removed_by(|name| drop(try_sql(&shared_url(), &format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", name.display()))));
+    run_state_machine(&[&harness], if is_long() { 200 } else { 6 }, 60);
+    drop(harness);
+    sql(&shared_url(), &format!("DROP ROLE {role}"));
 }
 
 #[test]
