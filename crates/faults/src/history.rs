@@ -12,13 +12,13 @@ mod model;
 use std::collections::HashSet;
 use std::fmt;
 
-pub use load::{Driver, Load, drive};
+pub use load::{Driver, Load, Reply, drive};
 pub use model::{Op, Outcome, Seen, State};
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Who made it: a caller makes one call after the other.
+    /// Who made it: a caller makes one call after the other, but does not wait for what is never answered.
     pub caller: usize,
     /// When it began, in nanoseconds.
     pub began: u64,

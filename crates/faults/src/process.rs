@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use runledger_core::Ledger;
 
-use crate::history::Driver;
+use crate::history::{Driver, Reply};
 
 const STORE: &str = "RUNLEDGER_TEST_STORE";
 const BEGIN: &str = "ready for requests";
@@ -59,10 +59,9 @@ impl Process {
         }
         Process { child, input, answers, killed_after }
     }
-}
 
-impl Driver for Process {
-    fn call(&mut self, request: &str) -> Option<String> {
+    /// Asks one request; `None` when the process is gone.
+    pub fn ask(&mut self, request: &str) -> Option<String> {
         writeln!(self.input.as_mut()?, "{request}").ok()?;
         if let Some(left) = &mut self.killed_after {
             if *left == 0 {
@@ -73,6 +72,12 @@ impl Driver for Process {
         let mut answer = String::new();
         // An answer that was cut short is none.
         (self.answers.read_line(&mut answer).ok()? > 0 && answer.ends_with('\n')).then_some(answer)
+    }
+}
+
+impl Driver for Process {
+    fn call(&mut self, request: &str) -> Reply {
+        self.ask(request).map_or(Reply::Gone, Reply::Answer)
     }
 }
 

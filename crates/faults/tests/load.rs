@@ -12,7 +12,6 @@ use runledger_core::{
     AnswerForm, ConfirmRun, Durability, Execution, GetStoreInfo, Ledger, ListRuns, OpenOptions, Payload, QueueRun, StartRun, Time,
     VerifyStore,
 };
-use runledger_faults::history::Driver;
 use runledger_faults::process::{Process, serve};
 use runledger_faults::{is_long, scratch_directory};
 
@@ -82,7 +81,7 @@ fn the_log_stays_bounded_while_readers_of_other_processes_never_pause() {
                 let mut reader = Process::start(path, None);
                 let request = r#"{"op":"runs.list","projectId":"p","limit":200}"#;
                 while !stop.load(Ordering::SeqCst) {
-                    assert!(reader.call(request).unwrap().starts_with(r#"{"ok""#));
+                    assert!(reader.ask(request).unwrap().starts_with(r#"{"ok""#));
                 }
             });
         }
@@ -122,7 +121,7 @@ fn five_writing_and_five_reading_processes_are_never_busy() {
                         let request =
                             format!(r#"{{"op":"runs.queue","projectId":"p{number}","id":"r{made}","workflowId":"w","input":{made}}}"#);
                         let began = Instant::now();
-                        let answer = writer.call(&request).unwrap();
+                        let answer = writer.ask(&request).unwrap();
                         waits.push(began.elapsed());
                         assert!(answer.starts_with(r#"{"ok""#), "{answer}");
                     }
@@ -135,7 +134,7 @@ fn five_writing_and_five_reading_processes_are_never_busy() {
             scope.spawn(move || {
                 let mut reader = Process::start(path, None);
                 while Instant::now() < until {
-                    let answer = reader.call(&format!(r#"{{"op":"runs.list","projectId":"p{number}","limit":20}}"#)).unwrap();
+                    let answer = reader.ask(&format!(r#"{{"op":"runs.list","projectId":"p{number}","limit":20}}"#)).unwrap();
                     assert!(answer.starts_with(r#"{"ok""#), "{answer}");
                     reads.fetch_add(1, Ordering::Relaxed);
                 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is a failure")]
 
 mod faults;
+mod histories;
 mod kit;
 mod opening;
 mod plans;

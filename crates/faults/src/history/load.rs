@@ -7,15 +7,26 @@ use runledger_core::Ledger;
 use super::{Call, History, Op};
 use crate::Dice;
 
-/// Something that answers requests, for one caller at a time; `None` when it is gone.
+/// What becomes of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The answer.
+    Answer(String),
+    /// Nobody knows whether it took effect, or will yet; the caller goes on.
+    Unknown,
+    /// As unknown, and the caller is gone too.
+    Gone,
+}
+
+/// Something that answers requests, for one caller at a time.
 pub trait Driver: Send {
     /// Makes a call.
-    fn call(&mut self, request: &str) -> Option<String>;
+    fn call(&mut self, request: &str) -> Reply;
 }
 
 impl Driver for Ledger {
-    fn call(&mut self, request: &str) -> Option<String> {
-        Some(self.call_json(request))
+    fn call(&mut self, request: &str) -> Reply {
+        Reply::Answer(self.call_json(request))
     }
 }
 
@@ -53,14 +64,17 @@ pub fn drive<D: Driver>(drivers: Vec<D>, load: Load, project: impl Fn(usize) -> 
                 let op = own.op(&mut dice, load.runs);
                 let request = op.request(&project);
                 let began = start.elapsed().as_nanos() as u64;
-                let answer = driver.call(&request);
+                let reply = driver.call(&request);
                 let ended = start.elapsed().as_nanos() as u64;
-                is_gone = answer.is_none();
-                let outcome = answer.map(|answer| op.outcome(&answer)).transpose()?;
+                is_gone = reply == Reply::Gone;
+                let outcome = match reply {
+                    Reply::Answer(answer) => Some(op.outcome(&answer)?),
+                    Reply::Unknown | Reply::Gone => None,
+                };
                 if let Some(super::Outcome::Run(seen)) = &outcome {
                     own.note(&op, seen.run);
                 }
-                calls.push(Call { caller, began, ended: (!is_gone).then_some(ended), op, outcome });
+                calls.push(Call { caller, began, ended: outcome.is_some().then_some(ended), op, outcome });
             }
             histories.push(calls);
         }
