@@ -32,6 +32,11 @@ const TASKS: &[Task] = &[
     Task { name: "fuzz-short", does: "build the fuzzers once, and run each for a few seconds", run: fuzz::short },
     Task { name: "fuzz", does: "an hour for each of the fuzzers: once per release", run: fuzz::long },
     Task { name: "python", does: "build the wheel, install it in a fresh environment under target/, and test it there", run: python_alone },
+    Task {
+        name: "failover",
+        does: "kill a PostgreSQL primary under load and promote its standby, on this machine, step by step",
+        run: failover,
+    },
     Task { name: "fix", does: "format, and mend what clippy can mend", run: check::fix },
     Task { name: "install-tools", does: "install the tools that check uses and this machine lacks", run: tools::install },
 ];
@@ -46,6 +51,11 @@ fn python_alone() -> Result<()> {
     let python = python::check(&metadata::Metadata::read()?, false)?;
     let suite = "cargo nextest run --locked --package runledger-python-conformance";
     command::run_command(suite, command::program(suite).env(python::PYTHON, python))
+}
+
+/// In the profile of the tests, whose build is there.
+fn failover() -> Result<()> {
+    command::run("cargo run --quiet --locked --package runledger-backend-postgres --profile test --example failover")
 }
 
 fn bench(arguments: &[String]) -> ExitCode {

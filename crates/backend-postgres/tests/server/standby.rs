@@ -1,60 +1,28 @@
 //! A standby that takes over.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+#[path = "../../examples/failover/steps.rs"]
+mod steps;
 
-use runledger_core::{Code, GetRun, VerifyStore};
+use std::path::Path;
+
+use runledger_core::Code;
 use runledger_postgres_kit::{Server, sql};
 
 use crate::kit::{open, queue};
 
+/// What the document shows has numbers of one run.
+fn without_numbers(line: &str) -> String {
+    line.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("0")
+}
+
 #[test]
-fn a_synchronous_standby_that_is_promoted_has_everything_acknowledged() {
-    let mut primary = Server::start(&[("wal_level", "replica"), ("synchronous_standby_names", "")]);
-    let standby = Server::standby_of(&primary, "second", &[]);
-    sql(&primary.url(), "ALTER SYSTEM SET synchronous_standby_names = 'second'");
-    sql(&primary.url(), "SELECT pg_reload_conf()");
-    while sql(&primary.url(), "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").is_empty() {}
-    let (first, second) = (primary.port(), standby.port());
-    let url = format!(
-        "postgres://runledger@127.0.0.1:{first},127.0.0.1:{second}/postgres?target_session_attrs=read-write&statement_timeout_ms=5000"
-    );
-    let ledger = open(&url).unwrap();
-    let stop = AtomicBool::new(false);
-    let acknowledged: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..4)
-            .map(|worker| {
-                let (ledger, stop) = (&ledger, &stop);
-                scope.spawn(move || {
-                    let (mut acknowledged, mut after) = (Vec::new(), 0);
-                    for n in 0.. {
-                        let id = format!("q-{worker}-{n}");
-                        match ledger.queue_run(queue("p", &id)) {
-                            Ok(_) => {
-                                acknowledged.push(id);
-                                after += usize::from(stop.load(Ordering::SeqCst));
-                            }
-                            Err(error) => assert!(matches!(error.code(), Code::Unavailable | Code::ReadOnly | Code::Busy), "{error}"),
-                        }
-                        if after >= 20 {
-                            break;
-                        }
-                    }
-                    acknowledged
-                })
-            })
-            .collect();
-        while ledger.get_run(GetRun::new("p", "q-0-100")).unwrap().is_none() {}
-        // Fenced: what it might still say, nobody hears.
-        primary.kill();
-        standby.promote();
-        stop.store(true, Ordering::SeqCst);
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    });
-    assert!(acknowledged.len() > 180);
-    for id in &acknowledged {
-        assert!(ledger.get_run(GetRun::new("p", id.as_str())).unwrap().is_some(), "{id} was acknowledged and is lost");
-    }
-    assert!(ledger.verify_store(VerifyStore::new()).unwrap().is_ok());
+fn a_synchronous_standby_that_is_promoted_has_everything_acknowledged_as_the_document_shows() {
+    let document = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/POSTGRES.md")).unwrap();
+    let shown = document.split("$ cargo xtask failover\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let mut told = String::new();
+    steps::failover(&mut |step| told.extend([&step, "\n"]));
+    println!("{told}");
+    assert_eq!(without_numbers(shown), without_numbers(&told));
 }
 
 #[test]
