@@ -214,7 +214,7 @@ impl RedbBackend {
         let db = self.db.share()?;
         let txn = guarded(|| engine(&db)?.begin_write().coded())?;
         let mut tx = WriteTx::new(&txn);
-        let done = work.run(&mut tx);
+        let done = work.run(&mut tx).and_then(|()| guarded(|| tx.settle()));
         let changed = tx.changed;
         guarded(|| {
             drop(tx);

@@ -1,12 +1,13 @@
 //! A transaction that writes. It keeps every table open from its first command to its last.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 
 use redb::{ReadableTable, WriteTransaction};
 use runledger_core::codec::{StateCodec, damaged};
 use runledger_core::keys::{Key, KeyReader};
 use runledger_core::{
-    AgentRun, AnswerForm, Code, Deleted, EndedFilter, Error, Id, NodeRun, Order, Put, Record, Result, Run, Status, Stored, Tx,
+    AgentRun, AnswerForm, Code, Deleted, EndedFilter, Entity, Error, Id, NodeRun, Order, Put, Record, Result, Run, Status, Stored, Tx,
 };
 
 use crate::error::{Coded, guarded};
@@ -40,6 +41,50 @@ impl<'t> Table<'t> {
     }
 }
 
+/// A table of counters. What a transaction adds to one is gathered, since all commands of a group count the same few.
+struct Counters<'t> {
+    table: Table<'t>,
+    gathered: BTreeMap<Key, i64>,
+}
+
+impl<'t> Counters<'t> {
+    fn new(txn: &'t WriteTransaction, definition: Definition) -> Self {
+        Counters { table: Table::new(txn, definition), gathered: BTreeMap::new() }
+    }
+
+    fn add(&mut self, key: Key, by: i64) {
+        *self.gathered.entry(key).or_default() += by;
+    }
+
+    /// Moves a record from the counters that counted it to those that must.
+    fn recount(&mut self, before: Option<[Key; 2]>, after: Option<[Key; 2]>) {
+        if before != after {
+            before.into_iter().flatten().for_each(|key| self.add(key, -1));
+            after.into_iter().flatten().for_each(|key| self.add(key, 1));
+        }
+    }
+
+    /// Writes what was gathered. A counter that comes to nothing is removed, so that only what exists is ever counted.
+    fn settle(&mut self) -> Result<&Writes<'t>> {
+        for (key, by) in std::mem::take(&mut self.gathered) {
+            if by == 0 {
+                continue;
+            }
+            let counts = self.table.get_mut()?;
+            let old = counts.get(key.0.as_slice()).coded()?.map_or(Ok(0), |row| count_of(row.value()))?;
+            match old.checked_add_signed(by) {
+                None => return Err(Error::corrupt("a counter is smaller than what it counts")),
+                Some(0) => drop(counts.remove(key.0.as_slice()).coded()?),
+                Some(new) => drop(counts.insert(key.0.as_slice(), new.to_le_bytes().as_slice()).coded()?),
+            }
+        }
+        self.table.get()
+    }
+}
+
+/// The row that was read last, of which record and under which key: what a command loads it puts next.
+type LastRow = RefCell<Option<(Entity, Key, Vec<u8>)>>;
+
 /// The tables of a transaction that writes.
 pub(crate) struct WriteTx<'t> {
     runs: Table<'t>,
@@ -47,11 +92,12 @@ pub(crate) struct WriteTx<'t> {
     node_ids: Table<'t>,
     agents: Table<'t>,
     large: Table<'t>,
-    run_counts: Table<'t>,
-    agent_counts: Table<'t>,
-    projects: Table<'t>,
+    run_counts: Counters<'t>,
+    agent_counts: Counters<'t>,
+    projects: Counters<'t>,
     run_indexes: [Table<'t>; 4],
     agent_indexes: [Table<'t>; 3],
+    last_row: LastRow,
     /// Whether anything was put, so that there is something to commit.
     pub(crate) changed: bool,
 }
@@ -72,17 +118,18 @@ impl<'t> WriteTx<'t> {
             node_ids: open(schema::NODE_IDS),
             agents: open(schema::AGENTS),
             large: open(schema::LARGE),
-            run_counts: open(schema::RUN_COUNTS),
-            agent_counts: open(schema::AGENT_COUNTS),
-            projects: open(schema::PROJECTS),
+            run_counts: Counters::new(txn, schema::RUN_COUNTS),
+            agent_counts: Counters::new(txn, schema::AGENT_COUNTS),
+            projects: Counters::new(txn, schema::PROJECTS),
             run_indexes: [open(by_status), open(by_workflow), open(by_end), open(leases)],
             agent_indexes: [open(agents_by_status), open(by_agent), open(agent_leases)],
+            last_row: LastRow::default(),
             changed: false,
         }
     }
 
     fn load_run(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<Run>>> {
-        load(self.runs.get()?, &self.large, schema::record_key(project, id), project, id, form)
+        load(self.runs.get()?, &self.large, &self.last_row, schema::record_key(project, id), project, id, form)
     }
 
     /// The run that an index names.
@@ -91,25 +138,27 @@ impl<'t> WriteTx<'t> {
     }
 
     fn load_agent(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<AgentRun>>> {
-        load(self.agents.get()?, &self.large, schema::record_key(project, id), project, id, form)
+        load(self.agents.get()?, &self.large, &self.last_row, schema::record_key(project, id), project, id, form)
     }
 
     fn load_node(&self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<NodeRun>>> {
         let place = self.node_ids.get()?.get(schema::record_key(project, id).0.as_slice()).coded()?;
         let Some(place) = place else { return Ok(None) };
         let key = schema::placed_node_key(project, id, place.value());
-        load(self.nodes.get()?, &self.large, key, project, id, form)?.map(Some).ok_or_else(|| schema::dangling::<NodeRun>(project, id))
+        load(self.nodes.get()?, &self.large, &self.last_row, key, project, id, form)?
+            .map(Some)
+            .ok_or_else(|| schema::dangling::<NodeRun>(project, id))
     }
 
     fn store_run(&mut self, put: &Put<Run>) -> Result<()> {
         let (before, after) = (put.before.as_ref().map(|before| &before.record), &put.after.record);
         let key = schema::record_key(&after.project_id, &after.id);
-        let old = old_value(self.runs.get()?, &key, before)?;
+        let old = old_value(self.runs.get()?, &self.last_row, &key, before)?;
         value::store(self.runs.get_mut()?, &mut self.large, &key.0, old.as_deref(), put)?;
         reindex(&mut self.run_indexes, before.map(schema::run_entries), Some(schema::run_entries(after)))?;
-        recount(&mut self.run_counts, before.map(schema::run_counters), Some(schema::run_counters(after)))?;
+        self.run_counts.recount(before.map(schema::run_counters), Some(schema::run_counters(after)));
         if before.is_none() {
-            count(self.projects.get_mut()?, &Key::new().id(&after.project_id), 1)?;
+            self.projects.add(Key::new().id(&after.project_id), 1);
         }
         Ok(())
     }
@@ -118,7 +167,7 @@ impl<'t> WriteTx<'t> {
         let (before, after) = (put.before.as_ref().map(|before| &before.record), &put.after.record);
         let key = schema::node_key(after);
         let old_key = before.map(schema::node_key);
-        let old = old_key.as_ref().map(|key| old_value(self.nodes.get()?, key, before)).transpose()?.flatten();
+        let old = old_key.as_ref().map(|key| old_value(self.nodes.get()?, &self.last_row, key, before)).transpose()?.flatten();
         value::store(self.nodes.get_mut()?, &mut self.large, &key.0, old.as_deref(), put)?;
         if old_key.as_ref() != Some(&key) {
             if let Some(old_key) = old_key {
@@ -133,20 +182,22 @@ impl<'t> WriteTx<'t> {
     fn store_agent(&mut self, put: &Put<AgentRun>) -> Result<()> {
         let (before, after) = (put.before.as_ref().map(|before| &before.record), &put.after.record);
         let key = schema::record_key(&after.project_id, &after.node_run_id);
-        let old = old_value(self.agents.get()?, &key, before)?;
+        let old = old_value(self.agents.get()?, &self.last_row, &key, before)?;
         value::store(self.agents.get_mut()?, &mut self.large, &key.0, old.as_deref(), put)?;
         reindex(&mut self.agent_indexes, before.map(schema::agent_entries), Some(schema::agent_entries(after)))?;
-        recount(&mut self.agent_counts, before.map(schema::agent_counters), Some(schema::agent_counters(after)))
+        self.agent_counts.recount(before.map(schema::agent_counters), Some(schema::agent_counters(after)));
+        Ok(())
     }
 
     fn remove_run(&mut self, run: &Stored<Run>) -> Result<Deleted> {
+        self.last_row.take();
         let (project, id) = (&run.record.project_id, &run.record.id);
         let Some(run) = remove::<Run>(self.runs.get_mut()?, &mut self.large, &schema::record_key(project, id), project, id)? else {
             return Err(damaged(Run::ENTITY, project, id, "it is not there"));
         };
         reindex(&mut self.run_indexes, Some(schema::run_entries(&run)), None)?;
-        recount(&mut self.run_counts, Some(schema::run_counters(&run)), None)?;
-        count(self.projects.get_mut()?, &Key::new().id(project), -1)?;
+        self.run_counts.recount(Some(schema::run_counters(&run)), None);
+        self.projects.add(Key::new().id(project), -1);
         let mut deleted = Deleted { runs: 1, ..Deleted::default() };
         for node in self.node_states(project, id)? {
             let node_id = &node.record.id;
@@ -156,7 +207,7 @@ impl<'t> WriteTx<'t> {
             deleted.nodes += 1;
             if let Some(agent) = remove::<AgentRun>(self.agents.get_mut()?, &mut self.large, &key, project, node_id)? {
                 reindex(&mut self.agent_indexes, Some(schema::agent_entries(&agent)), None)?;
-                recount(&mut self.agent_counts, Some(schema::agent_counters(&agent)), None)?;
+                self.agent_counts.recount(Some(schema::agent_counters(&agent)), None);
                 deleted.agents += 1;
             }
         }
@@ -178,6 +229,16 @@ impl<'t> WriteTx<'t> {
         ids.iter().map(|id| self.indexed_run(&filter.project_id, id, AnswerForm::State)).collect()
     }
 
+    /// Writes what was gathered, before the engine commits.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        for counters in [&mut self.run_counts, &mut self.agent_counts, &mut self.projects] {
+            if !counters.gathered.is_empty() {
+                counters.settle()?;
+            }
+        }
+        Ok(())
+    }
+
     fn tables(&mut self) -> impl Iterator<Item = &mut Table<'t>> {
         let plain = [
             &mut self.runs,
@@ -185,9 +246,9 @@ impl<'t> WriteTx<'t> {
             &mut self.node_ids,
             &mut self.agents,
             &mut self.large,
-            &mut self.run_counts,
-            &mut self.agent_counts,
-            &mut self.projects,
+            &mut self.run_counts.table,
+            &mut self.agent_counts.table,
+            &mut self.projects.table,
         ];
         plain.into_iter().chain(&mut self.run_indexes).chain(&mut self.agent_indexes)
     }
@@ -208,14 +269,14 @@ impl Tx for WriteTx<'_> {
 
     fn next_run(&mut self, project: &Id, workflow_ids: Option<&[Id]>, form: AnswerForm) -> Result<Option<Stored<Run>>> {
         guarded(|| {
-            let id = next_queued(&self.run_indexes, &self.run_counts, project, workflow_ids)?;
+            let id = next_queued(&self.run_indexes, &mut self.run_counts, project, workflow_ids)?;
             id.map(|id| self.indexed_run(project, &id, form)).transpose()
         })
     }
 
     fn next_agent(&mut self, project: &Id, agent_ids: Option<&[Id]>, form: AnswerForm) -> Result<Option<Stored<AgentRun>>> {
         guarded(|| {
-            let Some(id) = next_queued(&self.agent_indexes, &self.agent_counts, project, agent_ids)? else { return Ok(None) };
+            let Some(id) = next_queued(&self.agent_indexes, &mut self.agent_counts, project, agent_ids)? else { return Ok(None) };
             self.load_agent(project, &id, form)?.map(Some).ok_or_else(|| schema::dangling::<AgentRun>(project, &id))
         })
     }
@@ -250,7 +311,10 @@ impl Tx for WriteTx<'_> {
 
     fn clear(&mut self) -> Result<()> {
         self.changed = true;
-        guarded(|| self.tables().try_for_each(|table| table.get_mut()?.retain(|_, _| false).coded()))
+        guarded(|| {
+            self.settle()?;
+            self.tables().try_for_each(|table| table.get_mut()?.retain(|_, _| false).coded())
+        })
     }
 
     fn mark(&mut self) -> Result<bool> {
@@ -266,6 +330,7 @@ impl Tx for WriteTx<'_> {
 fn load<R: StateCodec>(
     records: &Writes<'_>,
     large: &Table<'_>,
+    last_row: &LastRow,
     key: Key,
     project: &Id,
     id: &Id,
@@ -273,12 +338,21 @@ fn load<R: StateCodec>(
 ) -> Result<Option<Stored<R>>> {
     let row = records.get(key.0.as_slice()).coded()?;
     let apart = |slot| value::read_apart(large.get()?, R::ENTITY, project, id, slot);
-    row.map(|row| value::read(project, id, row.value(), form, apart)).transpose()
+    let Some(row) = row else { return Ok(None) };
+    let stored = value::read(project, id, row.value(), form, apart)?;
+    last_row.replace(Some((R::ENTITY, key, row.value().to_vec())));
+    Ok(Some(stored))
 }
 
 /// The present value of a record that was loaded before; of a new one, none.
-fn old_value<R: Record>(records: &Writes<'_>, key: &Key, before: Option<&R>) -> Result<Option<Vec<u8>>> {
+fn old_value<R: Record>(records: &Writes<'_>, last_row: &LastRow, key: &Key, before: Option<&R>) -> Result<Option<Vec<u8>>> {
+    let last = last_row.take();
     let Some(before) = before else { return Ok(None) };
+    if let Some((entity, last_key, row)) = last
+        && (entity, &last_key) == (R::ENTITY, key)
+    {
+        return Ok(Some(row));
+    }
     let row = records.get(key.0.as_slice()).coded()?;
     let row = row.ok_or_else(|| damaged(R::ENTITY, before.project_id(), before.key_id(), "it is not there"))?;
     Ok(Some(row.value().to_vec()))
@@ -316,35 +390,19 @@ fn reindex<const N: usize>(
     Ok(())
 }
 
-/// Moves a record from the counters that counted it to those that must.
-fn recount(counts: &mut Table<'_>, before: Option<[Key; 2]>, after: Option<[Key; 2]>) -> Result<()> {
-    if before == after {
-        return Ok(());
-    }
-    let counts = counts.get_mut()?;
-    before.into_iter().flatten().try_for_each(|key| count(counts, &key, -1))?;
-    after.into_iter().flatten().try_for_each(|key| count(counts, &key, 1))
-}
-
-/// Adds to a counter. One that comes to nothing is removed, so that only what exists is ever counted.
-fn count(counts: &mut Writes<'_>, key: &Key, by: i64) -> Result<()> {
-    let old = counts.get(key.0.as_slice()).coded()?.map_or(Ok(0), |row| count_of(row.value()))?;
-    match old.checked_add_signed(by) {
-        None => return Err(Error::corrupt("a counter is smaller than what it counts")),
-        Some(0) => drop(counts.remove(key.0.as_slice()).coded()?),
-        Some(new) => drop(counts.insert(key.0.as_slice(), new.to_le_bytes().as_slice()).coded()?),
-    }
-    Ok(())
-}
-
 /// The id of the queued record that comes first; `owners` are its workflows or agents.
-fn next_queued<const N: usize>(indexes: &[Table<'_>; N], counters: &Table<'_>, project: &Id, owners: Option<&[Id]>) -> Result<Option<Id>> {
+fn next_queued<const N: usize>(
+    indexes: &[Table<'_>; N],
+    counters: &mut Counters<'_>,
+    project: &Id,
+    owners: Option<&[Id]>,
+) -> Result<Option<Id>> {
     let prefix = Key::new().id(project);
     let mut first = None;
     match owners {
         None => first = first_of(indexes[BY_STATUS].get()?, &Span::of(&prefix.status(Status::Queued)), Order::Asc)?,
         Some(_) => {
-            for (owner, counts) in counts(counters.get()?, project, owners)? {
+            for (owner, counts) in counts(counters.settle()?, project, owners)? {
                 if counts.of(Status::Queued) == 0 {
                     continue;
                 }
