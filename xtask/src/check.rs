@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{program, root, run, run_command};
 use crate::metadata::Metadata;
-use crate::{Result, browser, fuzz, msrv, peers, python, tools};
+use crate::{Result, browser, fuzz, msrv, peers, peers_bench, python, tools};
 
 /// The facade: whose features and examples are tried one by one.
 const FACADE: &str = "runledger";
@@ -14,6 +14,7 @@ const FACADE: &str = "runledger";
 pub(crate) fn check() -> Result<()> {
     let metadata = Metadata::read()?;
     run("cargo fmt --all --check")?;
+    peers_bench::format("--check")?;
     run("cargo clippy --locked --workspace --all-targets --all-features -- -D warnings")?;
     every_feature_alone(&metadata)?;
     let doc = "cargo doc --locked --workspace --all-features --no-deps";
@@ -73,7 +74,8 @@ fn dependencies() -> Result<()> {
 
 pub(crate) fn fix() -> Result<()> {
     run("cargo clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged")?;
-    run("cargo fmt --all")
+    run("cargo fmt --all")?;
+    peers_bench::format("")
 }
 
 /// The documents have parts that tests hold against the code; the same tests write them.

@@ -8,6 +8,7 @@ mod install;
 mod metadata;
 mod msrv;
 mod peers;
+mod peers_bench;
 mod python;
 mod tools;
 
@@ -58,12 +59,17 @@ fn failover() -> Result<()> {
     command::run("cargo run --quiet --locked --package runledger-backend-postgres --profile test --example failover")
 }
 
-fn bench(arguments: &[String]) -> ExitCode {
+fn bench(arguments: &[String]) -> Result<()> {
     let runner = "cargo run --release --locked --package runledger-benches --bin bench --";
-    match command::run_command(runner, command::program(runner).args(arguments)) {
+    command::run_command(runner, command::program(runner).args(arguments))
+}
+
+/// The end of a task that takes arguments.
+fn ended(name: &str, done: Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("\nbench: {why}");
+            eprintln!("\n{name}: {why}");
             ExitCode::FAILURE
         }
     }
@@ -72,8 +78,9 @@ fn bench(arguments: &[String]) -> ExitCode {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let task = match &arguments[..] {
-        // What follows is for the runner of the benchmarks.
-        [name, rest @ ..] if name == "bench" => return bench(rest),
+        // What follows is for the program that measures.
+        [name, rest @ ..] if name == "bench" => return ended(name, bench(rest)),
+        [name, rest @ ..] if name == "peers-bench" => return ended(name, peers_bench::measure(rest)),
         [name, rest @ ..] if name == "install" => return install::task(rest),
         [name] => TASKS.iter().find(|task| task.name == *name),
         _ => None,
@@ -84,6 +91,7 @@ fn main() -> ExitCode {
             eprintln!("  {:<14} {}", task.name, task.does);
         }
         eprintln!("  {:<14} measure every backend against its floors, on this machine; `bench --help` lists what else", "bench");
+        eprintln!("  {:<14} measure runledger beside other stores that do the same work; `peers-bench --help` likewise", "peers-bench");
         eprintln!("  {:<14} build the C library and put it, its headers and what finds them under `--prefix`", "install");
         return ExitCode::from(2);
     };
