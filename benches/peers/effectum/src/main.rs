@@ -31,6 +31,9 @@ const JOB: &str = "order-fulfilment";
 /// As many jobs may run at the same time as there can be callers.
 const CONCURRENCY: u16 = 64;
 
+/// Long enough that no job is taken for lost when the machine stands still for a while.
+const LEASE: Duration = Duration::from_secs(3600);
+
 /// Which journal the file has.
 #[derive(Clone, Copy)]
 enum Journal {
@@ -150,7 +153,8 @@ async fn lifecycle(store: Arc<Store>, mut calls: Calls) -> Result<Calls> {
     let (ends, end) = oneshot::channel();
     store.waiting.lock().map_err(|_| "a caller panicked")?.insert(n, ends);
     // The number goes as the name, which the job keeps when a checkpoint replaces its payload.
-    calls.make(Job::builder(JOB).name(n).payload(payload(n, 0).into_bytes()).add_to(&store.queue)).await?;
+    let job = Job::builder(JOB).name(n).payload(payload(n, 0).into_bytes()).timeout(LEASE).heartbeat_increment(LEASE);
+    calls.make(job.add_to(&store.queue)).await?;
     calls.add(end.await??);
     Ok(calls)
 }
