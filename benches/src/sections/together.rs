@@ -19,6 +19,9 @@ const BATCH: &str = "batch of 100";
 const JSON_BATCH: &str = "batch of 100, JSON form";
 const HAND_BATCH: &str = "batch of 100 by hand";
 
+/// Those who keep a ledger.
+const CONTENDERS: usize = 8;
+
 /// More than any backend does, so that no caller runs out of work.
 const MOST_PER_SECOND: f64 = 200_000.0;
 
@@ -32,15 +35,18 @@ fn goals(kind: Kind) -> [(&'static str, f64); 5] {
 
 pub(crate) fn measure(context: &Context, report: &mut Report) -> Result<()> {
     for kind in context.backends(&[Kind::Sqlite, Kind::Redb]) {
-        let ledger = store::create(kind, Durability::Full, &context.dir, "together")?;
+        // Each has a store of its own: one that others fill too would be larger than that of the work by hand.
+        let names: Vec<String> = (0..CONTENDERS).map(|n| format!("together-{n}")).collect();
+        let create = |name: &String| store::create(kind, Durability::Full, &context.dir, name);
+        let ledgers = names.iter().map(create).collect::<Result<Vec<_>>>()?;
         store::remove(kind, &context.dir, "hand");
         let path = store::path(kind, &context.dir, "hand");
         let results = if kind == Kind::Sqlite {
             let conn = connect(&path, Durability::Full, true)?;
             let mut floor = Sqlite::new(&conn)?;
-            hold(context, &ledger, &mut floor)?
+            hold(context, &ledgers, &mut floor)?
         } else {
-            hold(context, &ledger, &mut Redb::create(&path)?)?
+            hold(context, &ledgers, &mut Redb::create(&path)?)?
         };
         let one = results.of(ONE)?;
         report.push(Row::rate(SECTION, kind.as_str(), ONE, one));
@@ -62,31 +68,36 @@ pub(crate) fn measure(context: &Context, report: &mut Report) -> Result<()> {
         let (batch, by_hand) = (results.of(BATCH)?, results.of(HAND_BATCH)?);
         report.push(Row::rate(SECTION, kind.as_str(), BATCH, batch).against("by hand", batch.to(by_hand)));
         report.push(Row::rate(SECTION, "floor", format!("{} by hand, groups of 100", kind.as_str()), by_hand));
-        ledger.close()?;
-        store::remove(kind, &context.dir, "together");
+        ledgers.iter().try_for_each(Ledger::close)?;
+        names.iter().for_each(|name| store::remove(kind, &context.dir, name));
         store::remove(kind, &context.dir, "hand");
     }
     Ok(())
 }
 
-fn hold(context: &Context, ledger: &Ledger, floor: &mut dyn Floor) -> Result<Results> {
+fn hold(context: &Context, ledgers: &[Ledger], floor: &mut dyn Floor) -> Result<Results> {
     let maker = &Maker::new(context.ids).with_payload_bytes(context.payload);
     let by_hand = &Maker::new(context.ids).with_payload_bytes(context.payload);
     let runtime = &tokio::runtime::Builder::new_multi_thread().build()?;
-    let handle = &AsyncLedger::new(ledger.clone())?;
     let floor = RefCell::new(floor);
+    let mut ledgers = ledgers.iter();
+    let mut next = || ledgers.next().ok_or("there are fewer ledgers than contenders");
     let mut contest = Contest::new();
+    let ledger = next()?;
     contest.add(ONE, |each| alone_watched(each, || maker.lifecycle(), |c| command(ledger, c)));
     for callers in [4, 16, 64] {
+        let ledger = next()?;
         contest.add(format!("{callers} threads"), move |each| {
             threads(each, make_for(callers, each, MOST_PER_SECOND, || maker.lifecycle())?, |c| command(ledger, c))
         });
     }
     for callers in [64, 256] {
+        let handle = AsyncLedger::new(next()?.clone())?;
         contest.add(format!("{callers} tasks"), move |each| {
-            tasks(runtime, handle, each, make_for(callers, each, MOST_PER_SECOND, || maker.lifecycle())?)
+            tasks(runtime, &handle, each, make_for(callers, each, MOST_PER_SECOND, || maker.lifecycle())?)
         });
     }
+    let ledger = next()?;
     contest.add(BATCH, |each| {
         batches(
             each,
@@ -97,6 +108,7 @@ fn hold(context: &Context, ledger: &Ledger, floor: &mut dyn Floor) -> Result<Res
             },
         )
     });
+    let ledger = next()?;
     contest.add(JSON_BATCH, |each| batches(each, || json_batch(maker), |batch| answered(&ledger.call_json(batch))));
     contest.add(HAND_BATCH, |each| batches(each, || by_hand.hundred(), |batch| floor.borrow_mut().carry_out(&mut batch.into_iter())));
     contest.hold(context.rounds, context.each)
