@@ -102,7 +102,7 @@ fn a_role_with_the_granted_rights_is_answered_as_the_oracle_says() {
         Ok(Ledger::new(backend, &options))
     })
     .removed_by(|name| drop(try_sql(&shared_url(), &format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", name.display()))));
-    run_state_machine(&[&harness], if is_long() { 200 } else { 6 }, 60);
+    run_state_machine(&[&harness], if is_long() { 60 } else { 6 }, 60);
     drop(harness);
     sql(&shared_url(), &format!("DROP ROLE {role}"));
 }

@@ -50,6 +50,46 @@ pub(crate) fn two_claims_of_one_batch_get_two_runs(cx: &Context<'_>) {
     assert_eq!((&results[0]["id"], &results[2]["id"], &results[3]), (&json!("r1"), &json!("r2"), &Value::Null));
 }
 
+/// The other commands need less of a record than the claim answers.
+pub(crate) fn a_claim_is_whole_whatever_else_of_its_batch_names_what_is_claimed(cx: &Context<'_>) {
+    let s = cx.open();
+    s.ok("runs.queue", json!({"id": "r1", "input": {"v": 1}, "source": [2]}));
+    let results = batch(
+        &s,
+        vec![
+            request("runs.claim", json!({"execution": ex("tok-a", 60)})),
+            request("nodes.start", json!({"id": "n1", "nodeType": "agent", "executionToken": "tok-a", "answer": "state"})),
+            request("agents.create", json!({"nodeRunId": "n1", "prompt": "do it", "answer": "state"})),
+        ],
+    );
+    assert_eq!((&results[0]["input"], &results[0]["source"]), (&json!({"v": 1}), &json!([2])));
+    let results = batch(
+        &s,
+        vec![
+            request("agents.claim", json!({"execution": ex("g", 60)})),
+            request("agents.finish", json!({"nodeRunId": "n1", "executionToken": "g", "answer": "state"})),
+        ],
+    );
+    assert_eq!((&results[0]["prompt"], &results[1]["status"]), (&json!("do it"), &json!("succeeded")));
+}
+
+pub(crate) fn a_purge_takes_the_whole_tree_of_a_run_that_its_batch_ends(cx: &Context<'_>) {
+    let s = cx.open();
+    s.start_owned("r1", "tok-a");
+    s.ok("nodes.start", json!({"id": "n1", "nodeType": "agent", "executionToken": "tok-a"}));
+    s.ok("agents.create", json!({"nodeRunId": "n1"}));
+    let results = batch(
+        &s,
+        vec![
+            request("runs.finish", json!({"id": "r1", "executionToken": "tok-a", "finishedAt": t(5)})),
+            request("runs.purge", json!({"finishedBefore": t(10)})),
+        ],
+    );
+    assert_eq!(results[1], json!({"runs": 1, "nodes": 1, "agents": 1, "hasMore": false}));
+    assert_eq!(s.ok("nodes.get", json!({"id": "n1"})), Value::Null);
+    assert_eq!(s.ok("store.verify", json!({}))["ok"], json!(true));
+}
+
 pub(crate) fn a_refused_command_undoes_the_whole_batch(cx: &Context<'_>) {
     let s = cx.open();
     s.start_owned("r1", "tok-a");
