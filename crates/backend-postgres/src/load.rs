@@ -84,6 +84,22 @@ fn look_at_queue<R: Kept>(time: &str, group: &str, queue: &Queue, but: &BTreeMap
     }
 }
 
+/// Those records in the projects of claims that other commands name with less than a claim answers.
+fn named_beside(claims: &ClaimsByQueue, records: &BTreeMap<Key, bool>) -> Vec<Key> {
+    let projects: HashSet<&Id> = claims.iter().filter(|(_, claims)| claims.is_whole).map(|((project, _), _)| project).collect();
+    records.iter().filter(|((project, _), is_whole)| !**is_whole && projects.contains(project)).map(|(key, _)| key.clone()).collect()
+}
+
+/// Which of some records are queued. No others will be when it comes to the claims, unless the group itself queues them.
+fn look_at_named<R: Kept>(named: &[Key]) -> Statement<'static> {
+    let (table, queued) = (R::TABLE, Status::Queued as i16);
+    let sql = format!(
+        "SELECT t.project, t.id FROM unnest($1::text[], $2::text[]) AS k(project, id) \
+         JOIN @.{table} t ON t.project = k.project AND t.id = k.id WHERE t.status = {queued}"
+    );
+    with_keys(Statement::new(sql), named)
+}
+
 /// The runs that ended first.
 fn look_at_ended(filter: &EndedFilter, but: &BTreeMap<Key, bool>, count: usize) -> Statement<'static> {
     let known = but.keys().filter(|(of, _)| *of == filter.project_id).map(|(_, id)| id.clone()).collect();
@@ -181,6 +197,9 @@ impl PostgresTx<'_> {
         let agent_queues = wanted.agent_claims.keys();
         statements.extend(agent_queues.map(|queue| look_at_queue::<AgentRun>("created_at", "agent", queue, &wanted.agents, agent_count)));
         statements.extend(wanted.purges.iter().map(|(filter, _)| look_at_ended(filter, &wanted.runs, ended_count)));
+        let (named_runs, named_agents) = (named_beside(&wanted.run_claims, runs), named_beside(&wanted.agent_claims, agents));
+        statements.extend((!named_runs.is_empty()).then(|| look_at_named::<Run>(&named_runs)));
+        statements.extend((!named_agents.is_empty()).then(|| look_at_named::<AgentRun>(&named_agents)));
         let answers = self.connector.ask(self.session, &statements)?;
         let mut answers = answers.into_iter().skip(before);
         let mut take_queues = |claims: &ClaimsByQueue, records: &mut BTreeMap<Key, bool>, count: usize| -> Outcome<Vec<(Queue, Seen)>> {
@@ -205,6 +224,11 @@ impl PostgresTx<'_> {
                 runs.entry(key.clone()).or_default();
                 trees.push(key);
             }
+        }
+        for (records, named) in [(runs, named_runs), (agents, named_agents)] {
+            let rows = if named.is_empty() { Vec::new() } else { answers.next().unwrap_or_default() };
+            let keys = rows.iter().map(Columns).filter_map(|columns| Some((columns.id(0)?, columns.id(1)?)));
+            records.extend(keys.map(|key| (key, true)));
         }
         Ok(())
     }

@@ -93,7 +93,10 @@ impl Wanted {
         for command in commands.unwrap_or_default() {
             wanted.add(schema, command);
         }
-        wanted.foresee();
+        // What other commands of the group name may be purged all the same.
+        for (filter, _) in &wanted.purges {
+            wanted.trees.extend(wanted.runs.keys().filter(|(project, _)| *project == filter.project_id).cloned());
+        }
         for (project, keys) in std::mem::take(&mut wanted.new_keys) {
             let are_many = keys.len() > MAX_NEW_KEYS;
             wanted.lock(schema, About::Keys, &project, are_many);
@@ -161,18 +164,6 @@ impl Wanted {
                 self.lock(schema, About::EndedRuns, project, true);
                 self.purges.push((filter, limit + 1));
             }
-        }
-    }
-
-    /// A claim or purge may be about what other commands of the group name, which need less of it.
-    fn foresee(&mut self) {
-        for (claims, records) in [(&self.run_claims, &mut self.runs), (&self.agent_claims, &mut self.agents)] {
-            for ((project, _), _) in claims.iter().filter(|(_, claims)| claims.is_whole) {
-                records.iter_mut().filter(|((of, _), _)| of == project).for_each(|(_, is_whole)| *is_whole = true);
-            }
-        }
-        for (filter, _) in &self.purges {
-            self.trees.extend(self.runs.keys().filter(|(of, _)| *of == filter.project_id).cloned());
         }
     }
 
