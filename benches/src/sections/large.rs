@@ -119,17 +119,19 @@ fn heartbeats(context: &Context, report: &mut Report, kind: Kind, ledger: &Ledge
     const RECORD: AnswerForm = AnswerForm::Record;
     let common = std::cell::RefCell::new(Beats::start(ledger, maker(context, 310, STATE, 2_000_000), COMMON)?);
     let large = std::cell::RefCell::new(Beats::start(ledger, maker(context, LARGE_BYTES, STATE, 3_000_000), LARGE)?);
-    let id = large.borrow().maker.run_id(3_000_000);
-    let get = Request::Query(GetRun::new(PROJECT, id).into());
+    // All in turn, as the heartbeats: a single one would stay in the processor's cache.
+    let ids: Vec<String> = large.borrow().runs.iter().map(|n| large.borrow().maker.run_id(*n)).collect();
+    let mut ids = ids.iter().cycle();
+    let mut get = || ids.next().map(|id| Request::Query(GetRun::new(PROJECT, id.as_str()).into())).ok_or("there are no large runs");
     let mut contest = Contest::new();
     for (name, beats, form) in [("common", &common, STATE), ("large", &large, STATE), ("large, whole", &large, RECORD)] {
         contest.add(name, move |each| alone_few(each, 20, || Ok(beats.borrow_mut().beat(form)), |c| command(ledger, c)));
     }
-    contest.add("get", |each| {
+    contest.add("get", move |each| {
         alone_few(
             each,
             10,
-            || Ok(get.clone()),
+            || Ok(get()?),
             |get| {
                 drop(ledger.request(get)?);
                 Ok(())

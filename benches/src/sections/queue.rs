@@ -1,6 +1,7 @@
 //! Claims from backlogs of several sizes, against starts of runs that are known by their ids.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,6 @@ const SECTION: &str = "Queue";
 const BACKLOGS: [u64; 3] = [1_000, 10_000, 100_000];
 const WORKERS: [usize; 2] = [4, 16];
 const RAN_EMPTY: &str = "the queue ran empty";
-const BY_ID: &str = "queue-by-id";
 
 pub(crate) fn measure(context: &Context, report: &mut Report) -> Result<()> {
     for kind in context.backends(&Kind::ALL) {
@@ -30,36 +30,33 @@ pub(crate) fn measure(context: &Context, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn name_of(backlog: u64) -> String {
-    format!("queue-{backlog}")
-}
-
 fn measure_at(context: &Context, report: &mut Report, kind: Kind, durability: Durability) -> Result<()> {
-    let mut backlogs = Vec::new();
-    for backlog in BACKLOGS {
-        let ledger = store::create(kind, durability, &context.dir, &name_of(backlog))?;
+    let open = |name: String, backlog| -> Result<_> {
+        let ledger = store::create(kind, durability, &context.dir, &name)?;
         let maker = Maker::new(context.ids).with_payload_bytes(context.payload);
-        enqueue(&ledger, &maker, backlog)?;
-        backlogs.push((backlog, ledger, maker));
-    }
-    // Those who know their runs take them out of a ledger of their own, so that theirs is known whole.
-    let by_id = store::create(kind, durability, &context.dir, BY_ID)?;
-    let by_id_maker = &Maker::new(context.ids).with_payload_bytes(context.payload);
-    let known = &Mutex::new(VecDeque::from(enqueue(&by_id, by_id_maker, BACKLOGS[2])?));
-    let by_id = &by_id;
+        let known = Mutex::new(VecDeque::from(enqueue(&ledger, &maker, backlog)?));
+        Ok((name, ledger, maker, known))
+    };
+    // Those who know their runs take them out of ledgers of their own, where they know all; the oldest first, as a claim does.
+    let backlogs = BACKLOGS.map(|backlog| (backlog, open(format!("queue-{backlog}"), backlog), open(format!("known-{backlog}"), backlog)));
+    let backlogs = backlogs.into_iter().map(|(n, claims, starts)| Ok((n, claims?, starts?))).collect::<Result<Vec<_>>>()?;
     let mut contest = Contest::new();
-    for (backlog, ledger, maker) in &backlogs {
+    for (backlog, (_, ledger, maker, _), (_, by_id, by_id_maker, known)) in &backlogs {
         contest.add(format!("claim {backlog}"), move |each| {
             // As many join the queue as leave it, with the clock stopped.
             let make = || enqueue(ledger, maker, 100).map(|_| (0..100).map(|_| maker.claim()).collect());
             alone(each, make, |c| claimed(ledger.request(Request::Command(c))?))
         });
         contest.add(format!("start {backlog}"), move |each| {
-            let make = || enqueue(ledger, maker, 100)?.into_iter().map(|n| maker.start_queued(n)).collect();
-            alone(each, make, |c| command(ledger, c))
+            let make = || {
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.extend(enqueue(by_id, by_id_maker, 100)?);
+                known.drain(..100).map(|n| by_id_maker.start_queued(n)).collect()
+            };
+            alone(each, make, |c| command(by_id, c))
         });
     }
-    if let Some((_, ledger, maker)) = backlogs.last() {
+    if let Some((_, (_, ledger, maker, _), (_, by_id, by_id_maker, known))) = backlogs.last() {
         for workers in WORKERS {
             contest.add(format!("{workers} workers claim"), move |each| work(ledger, maker, workers, each, None));
             contest.add(format!("{workers} workers start"), move |each| work(by_id, by_id_maker, workers, each, Some(known)));
@@ -84,11 +81,9 @@ fn measure_at(context: &Context, report: &mut Report, kind: Kind, durability: Du
         let row = Row::rate(SECTION, subject, format!("{workers} workers claim and finish, {durability}"), claim);
         report.push(row.against("start and finish", claim.to(start)).at_least(0.8));
     }
-    by_id.close()?;
-    store::remove(kind, &context.dir, BY_ID);
-    for (backlog, ledger, _) in backlogs {
+    for (name, ledger, ..) in backlogs.into_iter().flat_map(|(_, claims, starts)| [claims, starts]) {
         ledger.close()?;
-        store::remove(kind, &context.dir, &name_of(backlog));
+        store::remove(kind, &context.dir, &name);
     }
     Ok(())
 }
@@ -113,6 +108,8 @@ type Known = Mutex<VecDeque<u64>>;
 /// Workers that each take a run and finish it, and so on; counted are both. As many are queued again afterwards.
 fn work(ledger: &Ledger, maker: &Maker, workers: usize, each: Duration, known: Option<&Known>) -> Result<Sample> {
     let began = Instant::now();
+    // A store in memory may be done before its time is.
+    let left = AtomicI64::new(BACKLOGS[2] as i64 - 100);
     let take = || -> Result<(String, String)> {
         if let Some(known) = known {
             let n = known.lock().unwrap_or_else(PoisonError::into_inner).pop_front().ok_or(RAN_EMPTY)?;
@@ -125,7 +122,7 @@ fn work(ledger: &Ledger, maker: &Maker, workers: usize, each: Duration, known: O
     };
     let worker = || -> Result<u64> {
         let mut done = 0;
-        while began.elapsed() < each {
+        while began.elapsed() < each && left.fetch_sub(1, Ordering::Relaxed) > 0 {
             let (run, own) = take()?;
             command(ledger, maker.finish(&run, &own)?)?;
             done += 2;
