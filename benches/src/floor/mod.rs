@@ -5,6 +5,7 @@
 
 mod disk;
 mod map;
+mod pages;
 mod queries;
 mod redb;
 mod rules;
@@ -12,6 +13,7 @@ mod sqlite;
 
 pub use disk::Disk;
 pub use map::Map;
+pub use pages::{MapPages, Pages, RedbPages};
 pub use queries::{Arms, List, Queries, get, stats};
 pub use redb::Redb;
 pub use sqlite::{Sqlite, connect};

@@ -9,7 +9,7 @@ use super::sqlite::{RUN, RUN_COLUMNS, checked_value, read_run};
 use crate::Result;
 
 /// How many rows a page has, and one more to know whether there is one.
-const PAGE: usize = 51;
+pub(super) const PAGE: usize = 51;
 
 /// A connection that reads.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ impl Queries {
         Ok(self.0.prepare_with_flags(sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)?)
     }
 
-    /// Prepares a page, newest first: up to this time if one is given, passing over `offset`, with the total if asked.
+    /// Prepares a page, newest first: of the runs that started between these times, passing over `offset`, with the total if asked.
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn list(&self, project: &str, arms: &Arms, window: Option<(i64, i64)>, offset: usize, with_total: bool) -> Result<List<'_>> {
+    pub fn list(&self, project: &str, arms: &Arms, (low, high): (i64, i64), offset: usize, with_total: bool) -> Result<List<'_>> {
         let key: i64 = self.0.query_row("SELECT key FROM project WHERE id = ?1", [project], |row| row.get(0))?;
         let (index, scope, scopes, statuses) = match arms {
             Arms::Project(statuses) => ("run_by_status", "project", vec![key], statuses),
@@ -72,7 +72,6 @@ impl Queries {
         for scope_key in &scopes {
             for status in statuses {
                 let place = parameters.len();
-                let (low, high) = window.unwrap_or((i64::MIN, i64::MAX));
                 parameters.extend([*scope_key, *status as i64, low, high]);
                 arms.push(format!(
                     "SELECT started_at, id, key FROM run INDEXED BY {index} WHERE {scope} = ?{} AND status = ?{} \

@@ -11,13 +11,13 @@ use runledger::{AnswerForm, Command, Entity, Held, Id, NodeRun, Record, Run, Sta
 use super::{Floor, rules, unknown};
 use crate::Result;
 
-type Bytes = &'static [u8];
+pub(super) type Bytes = &'static [u8];
 
 const CACHE_BYTES: usize = 128 << 20;
 const CHECKSUM_BYTES: usize = 8;
 const MAX_INLINE_BYTES: usize = 1024;
 
-const TABLES: [TableDefinition<'static, Bytes, Bytes>; 9] = [
+pub(super) const TABLES: [TableDefinition<'static, Bytes, Bytes>; 9] = [
     TableDefinition::new("runs"),
     TableDefinition::new("nodes"),
     TableDefinition::new("node ids"),
@@ -28,15 +28,15 @@ const TABLES: [TableDefinition<'static, Bytes, Bytes>; 9] = [
     TableDefinition::new("runs by end"),
     TableDefinition::new("run leases"),
 ];
-const LARGE: TableDefinition<'static, Bytes, Bytes> = TableDefinition::new("large values");
+pub(super) const LARGE: TableDefinition<'static, Bytes, Bytes> = TableDefinition::new("large values");
 
-const RUNS: usize = 0;
+pub(super) const RUNS: usize = 0;
 const NODES: usize = 1;
 const NODE_IDS: usize = 2;
 const COUNTS: usize = 3;
 const PROJECTS: usize = 4;
-const BY_STATUS: usize = 5;
-const BY_WORKFLOW: usize = 6;
+pub(super) const BY_STATUS: usize = 5;
+pub(super) const BY_WORKFLOW: usize = 6;
 const BY_END: usize = 7;
 const LEASES: usize = 8;
 
@@ -87,7 +87,7 @@ struct Tx<'t> {
 }
 
 /// The payloads that stand in a record.
-type Inline = [Option<Arc<str>>; 3];
+pub(super) type Inline = [Option<Arc<str>>; 3];
 
 impl<'t> Tx<'t> {
     fn table(&mut self, which: usize) -> Result<&mut Table<'t, Bytes, Bytes>> {
@@ -146,12 +146,7 @@ impl<'t> Tx<'t> {
                 None => {
                     let key = large_key(R::ENTITY, record.project_id(), record.key_id(), slot);
                     let row = self.large()?.get(key.as_slice())?.ok_or("a payload is missing")?;
-                    let (checksum, text) = row.value().split_first_chunk::<CHECKSUM_BYTES>().ok_or("a payload is cut")?;
-                    let text = std::str::from_utf8(text)?;
-                    if large_checksum(R::ENTITY, record.project_id(), record.key_id(), slot, text) != u64::from_le_bytes(*checksum) {
-                        return Err("a payload is not as it was written".into());
-                    }
-                    text.into()
+                    checked_text::<R>(record.project_id(), record.key_id(), slot, row.value())?
                 }
             };
             record.set_large(slot, text);
@@ -292,16 +287,26 @@ impl<'t> Tx<'t> {
     }
 }
 
-fn record_key(project: &Id, id: &Id) -> Vec<u8> {
+pub(super) fn record_key(project: &Id, id: &Id) -> Vec<u8> {
     Key::new().id(project).id(id).0
 }
 
-fn large_key(entity: Entity, project: &Id, id: &Id, slot: usize) -> Vec<u8> {
+pub(super) fn large_key(entity: Entity, project: &Id, id: &Id, slot: usize) -> Vec<u8> {
     let mut key = Key::new();
     key.0.push(entity as u8);
     let mut key = key.id(project).id(id).0;
     key.push(slot as u8);
     key
+}
+
+/// A payload that stands in a row of its own.
+pub(super) fn checked_text<R: Record>(project: &Id, id: &Id, slot: usize, row: &[u8]) -> Result<Arc<str>> {
+    let (checksum, text) = row.split_first_chunk::<CHECKSUM_BYTES>().ok_or("a payload is cut")?;
+    let text = std::str::from_utf8(text)?;
+    if large_checksum(R::ENTITY, project, id, slot, text) != u64::from_le_bytes(*checksum) {
+        return Err("a payload is not as it was written".into());
+    }
+    Ok(text.into())
 }
 
 fn lease_key(run: &Run) -> Option<Vec<u8>> {
@@ -340,7 +345,7 @@ fn encode<R: StateCodec>(record: &R, held: Held, inline: &Inline) -> Vec<u8> {
     value
 }
 
-fn decode<R: StateCodec>(project: &Id, id: &Id, value: &[u8]) -> Result<(R, Held, Inline)> {
+pub(super) fn decode<R: StateCodec>(project: &Id, id: &Id, value: &[u8]) -> Result<(R, Held, Inline)> {
     let (sum, body) = value.split_first_chunk::<CHECKSUM_BYTES>().ok_or("a record is cut")?;
     if checksum(R::ENTITY, project, id, STATE, body) != u64::from_le_bytes(*sum) {
         return Err("a record is not as it was written".into());

@@ -1,11 +1,13 @@
-//! Queries of ledgers of several sizes, and beside those of SQLite the same by hand.
+//! Queries of ledgers of several sizes, and beside them the same by hand.
 
 use std::time::Duration;
 
-use runledger::{Durability, GetRun, GetRunStats, Id, LatestRuns, Ledger, ListNodes, ListRuns, Query, Request, StartNode, Status};
+use runledger::{
+    Answer, Durability, GetRun, GetRunStats, Id, LatestRuns, Ledger, ListNodes, ListRuns, Query, Request, Run, StartNode, Status, Time,
+};
 use runledger_benches::Result;
 use runledger_benches::drive::{asking, fill};
-use runledger_benches::floor::{self, Arms, Queries};
+use runledger_benches::floor::{self, Arms, MapPages, Pages, Queries, RedbPages};
 use runledger_benches::measure::{Contest, Results};
 use runledger_benches::report::{Report, Row};
 use runledger_benches::store::{self, Kind};
@@ -36,6 +38,7 @@ pub(crate) fn measure(context: &Context, report: &mut Report) -> Result<()> {
             ledger.close()?;
             if !context.keep {
                 store::remove(kind, &context.dir, &name_of(*runs));
+                store::remove(kind, &context.dir, &copy_of(*runs));
             }
         }
     }
@@ -123,6 +126,8 @@ fn window(runs: u64) -> (i64, i64) {
 fn hold(context: &Context, kind: Kind, ledgers: &[Ledger]) -> Result<Results> {
     let opened = context.runs.iter().map(|runs| Queries::open(&store::path(kind, &context.dir, &name_of(*runs))));
     let by_hand = if kind == Kind::Sqlite { opened.collect::<Result<Vec<_>>>()? } else { Vec::new() };
+    let pages = ledgers.iter().zip(&context.runs).filter_map(|(ledger, runs)| pages_by_hand(context, kind, ledger, *runs).transpose());
+    let pages = pages.collect::<Result<Vec<_>>>()?;
     let mut contest = Contest::new();
     for (runs, ledger) in context.runs.iter().zip(ledgers) {
         for (name, query) in queries(ledger, *runs)? {
@@ -139,25 +144,76 @@ fn hold(context: &Context, kind: Kind, ledgers: &[Ledger]) -> Result<Results> {
     for (runs, queries) in context.runs.iter().zip(&by_hand) {
         add_by_hand(&mut contest, *runs, queries)?;
     }
+    for ((runs, ledger), pages) in context.runs.iter().zip(ledgers).zip(&pages) {
+        let asked = queries(ledger, *runs)?;
+        for (name, arms, until) in arms(*runs) {
+            check_same(ledger, &asked, name, &pages.page(&arms, until)?)?;
+            contest.add(format!("{runs} {name} by hand"), move |each| {
+                asking(each, || {
+                    drop(pages.page(&arms, until)?);
+                    Ok(())
+                })
+            });
+        }
+    }
     contest.hold(context.rounds, (context.each / 10).max(Duration::from_millis(10)))
 }
 
-fn add_by_hand<'a>(contest: &mut Contest<'a>, runs: u64, queries: &'a Queries) -> Result<()> {
-    let all = || Arms::Project(Status::ALL.to_vec());
-    let (from, to) = window(runs);
-    let absolute = |us: i64| time(us).unix_us();
-    let past = (i64::MIN, absolute((runs / 2) as i64 * 1_000_000));
+/// The pages of a ledger by hand, where it is not its own file that is asked.
+fn pages_by_hand(context: &Context, kind: Kind, ledger: &Ledger, runs: u64) -> Result<Option<Box<dyn Pages>>> {
+    match kind {
+        Kind::Sqlite => Ok(None),
+        Kind::Memory => Ok(Some(Box::new(MapPages::of(ledger, PROJECT)?))),
+        Kind::Redb => {
+            let copy = copy_of(runs);
+            store::remove(kind, &context.dir, &copy);
+            let path = store::path(kind, &context.dir, &copy);
+            ledger.backup(&path)?;
+            Ok(Some(Box::new(RedbPages::open(&path, PROJECT)?)))
+        }
+    }
+}
+
+/// A page by hand has the runs of the ledger's, and the one after them.
+fn check_same(ledger: &Ledger, queries: &[(&str, Query)], name: &str, by_hand: &[Run]) -> Result<()> {
+    let (_, query) = queries.iter().find(|(asked, _)| *asked == name).ok_or("the ledger is not asked this")?;
+    match ledger.request(Request::Query(query.clone()))? {
+        Answer::RunPage(page) if by_hand.starts_with(&page.rows) && by_hand.len() <= page.rows.len() + 1 => Ok(()),
+        _ => Err(format!("{name}: the page by hand is not that of the ledger").into()),
+    }
+}
+
+fn copy_of(runs: u64) -> String {
+    format!("lists-{runs}-copy")
+}
+
+/// The ranges of the pages whose time is a goal, each up to a time.
+fn arms(runs: u64) -> [(&'static str, Arms, Time); 5] {
+    let all = || Status::ALL.to_vec();
     let some = (0..3).map(workflow).collect();
-    for (name, arms, window, offset, with_total) in [
-        ("newest", all(), None, 0, false),
-        ("newest, with total", all(), None, 0, true),
-        ("one workflow", Arms::Workflows(vec![workflow(3)], Status::ALL.to_vec()), None, 0, false),
-        ("failed", Arms::Project(vec![Status::Failed]), None, 0, false),
-        ("3 workflows × 2 statuses", Arms::Workflows(some, vec![Status::Failed, Status::Cancelled]), None, 0, false),
-        ("middle, by cursor", all(), Some(past), 0, false),
-        ("offset 500", all(), None, 500, false),
-        ("window of 1,000", all(), Some((absolute(from), absolute(to))), 0, false),
-    ] {
+    [
+        ("newest", Arms::Project(all()), Time::MAX),
+        ("one workflow", Arms::Workflows(vec![workflow(3)], all()), Time::MAX),
+        ("failed", Arms::Project(vec![Status::Failed]), Time::MAX),
+        ("3 workflows × 2 statuses", Arms::Workflows(some, vec![Status::Failed, Status::Cancelled]), Time::MAX),
+        ("middle, by cursor", Arms::Project(all()), middle(runs)),
+    ]
+}
+
+/// When the run in the middle started.
+fn middle(runs: u64) -> Time {
+    time((runs / 2) as i64 * 1_000_000)
+}
+
+fn add_by_hand<'a>(contest: &mut Contest<'a>, runs: u64, queries: &'a Queries) -> Result<()> {
+    let (from, to) = window(runs);
+    let (lowest, highest) = (i64::MIN, i64::MAX);
+    let mut pages: Vec<_> = arms(runs).into_iter().map(|(name, arms, until)| (name, arms, (lowest, until.unix_us()), 0, false)).collect();
+    let all = || Arms::Project(Status::ALL.to_vec());
+    pages.push(("newest, with total", all(), (lowest, highest), 0, true));
+    pages.push(("offset 500", all(), (lowest, highest), 500, false));
+    pages.push(("window of 1,000", all(), (time(from).unix_us(), time(to).unix_us()), 0, false));
+    for (name, arms, window, offset, with_total) in pages {
         let mut list = queries.list(PROJECT, &arms, window, offset, with_total)?;
         contest.add(format!("{runs} {name} by hand"), move |each| {
             asking(each, || {

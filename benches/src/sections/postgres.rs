@@ -9,7 +9,7 @@ use runledger_benches::drive::{alone, alone_watched, command, make_for, threads}
 use runledger_benches::measure::{Contest, Sample, Summary};
 use runledger_benches::report::{Report, Row};
 use runledger_benches::workload::Maker;
-use runledger_postgres_kit::{Programs, Server};
+use runledger_postgres_kit::{Programs, Proxy, Server};
 use tokio_postgres::{Client, NoTls};
 
 use crate::Context;
@@ -42,7 +42,33 @@ pub(crate) fn measure(context: &Context, report: &mut Report) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let client = runtime.block_on(connect(&server))?;
     transitions(context, report, &ledger, &runtime, &client)?;
+    round_trips(context, report, &server)?;
     claims(context, report, &server, &ledger)?;
+    ledger.close()?;
+    Ok(())
+}
+
+/// How often a caller waits for the server, counted by a proxy between them, on which what is sent at once may come in
+/// pieces: the fewest of some lifecycles are what it takes.
+fn round_trips(context: &Context, report: &mut Report, server: &Server) -> Result<()> {
+    let proxy = Proxy::start(server.port());
+    let url = format!("postgres://runledger@127.0.0.1:{}/postgres?schema=counted&sslmode=disable&pool_size=1", proxy.port());
+    let ledger = runledger::open(&url)?;
+    let maker = Maker::new(context.ids).with_payload_bytes(context.payload);
+    let (mut single, mut together) = (Vec::new(), Vec::new());
+    for _ in 0..=context.rounds {
+        let commands = maker.lifecycle()?;
+        let (before, count) = (proxy.turns(), commands.len());
+        commands.into_iter().try_for_each(|c| command(&ledger, c))?;
+        single.push((proxy.turns() - before) as f64 / count as f64);
+        let starts = (0..64).map(|_| maker.running().map(|(_, start)| Request::Command(start))).collect::<Result<Vec<_>>>()?;
+        let before = proxy.turns();
+        ledger.execute_each(starts).into_iter().try_for_each(|answer| answer.map(drop))?;
+        together.push((proxy.turns() - before) as f64);
+    }
+    let fewest = |counted: Vec<f64>| Summary::of([counted.into_iter().fold(f64::INFINITY, f64::min)]);
+    report.push(Row::new(SECTION, POSTGRES, "round trips of a command, alone", fewest(single), "times"));
+    report.push(Row::new(SECTION, POSTGRES, "round trips of a group of 64", fewest(together), "times").at_most(6.0));
     ledger.close()?;
     Ok(())
 }

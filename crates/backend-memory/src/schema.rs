@@ -45,6 +45,25 @@ impl Hasher for IdHasher {
     }
 }
 
+/// The texts that came last, in as few places: names of workflows and steps come with every record anew, and are
+/// stored once where the last record with such a name can be found without a search.
+#[derive(Debug, Default)]
+pub(crate) struct Repeated(Vec<Option<Id>>);
+
+impl Repeated {
+    const PLACES: usize = 64;
+
+    /// Puts the text that is stored in place of an equal one.
+    pub(crate) fn share(&mut self, id: &mut Id) {
+        self.0.resize(Repeated::PLACES, None);
+        let place = &mut self.0[xxhash_rust::xxh3::xxh3_64(id.as_bytes()) as usize % Repeated::PLACES];
+        match place {
+            Some(stored) if stored == id => id.clone_from(stored),
+            _ => *place = Some(id.clone()),
+        }
+    }
+}
+
 /// A place in an order: a time, and the id that settles ties.
 pub(crate) type Place = (Time, Id);
 
@@ -274,6 +293,7 @@ pub(crate) struct Project {
     pub(crate) nodes: Slots<NodeEntry>,
     pub(crate) node_slots: HashMap<Id, usize>,
     pub(crate) agent_lists: Lists,
+    pub(crate) repeated: Repeated,
     /// About how many bytes the records take up.
     pub(crate) bytes: u64,
     /// Whether it had no records left and is no longer, or soon not, the project of its id: a transaction that has

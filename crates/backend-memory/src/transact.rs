@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use runledger_core::{
-    AgentRun, AnswerForm, Code, Deleted, EndedFilter, Error, Held, Id, NodeRun, Put, Record, Result, Run, Stored, Tx, Work,
+    AgentRun, AnswerForm, Code, Deleted, EndedFilter, Error, Held, Id, NodeRun, Principal, Put, Record, Result, Run, Stored, Tx, Work,
 };
 
 use crate::query::{before_time, copy, first_queued};
@@ -180,6 +180,11 @@ fn completed<'a, R: Record>(put: &Put<R>, current: impl FnOnce() -> Option<&'a A
     Arc::new(record)
 }
 
+/// The record, when it was not there before.
+fn new<'r, R: Record>(put: &Put<R>, record: &'r mut Arc<R>) -> Option<&'r mut R> {
+    put.before.is_none().then(|| Arc::get_mut(record)).flatten()
+}
+
 impl Tx for MemoryTx<'_> {
     fn run(&mut self, project: &Id, id: &Id, form: AnswerForm) -> Result<Option<Stored<Run>>> {
         self.load(project, form, |project| project.run(id))
@@ -217,7 +222,13 @@ impl Tx for MemoryTx<'_> {
 
     fn put_run(&mut self, put: &Put<Run>) -> Result<()> {
         let project = self.project_mut(&put.after.record.project_id)?;
-        let run = completed(put, || project.run(&put.after.record.id));
+        let mut run = completed(put, || project.run(&put.after.record.id));
+        if let Some(run) = new(put, &mut run) {
+            let Principal { kind, id } = &mut run.requested_by_principal;
+            for name in [&mut run.workflow_id, kind, id] {
+                project.repeated.share(name);
+            }
+        }
         let undo = match project.set_run(run.clone()) {
             Some(before) => Undo::SetRun(before),
             None => Undo::RemoveRun(run),
@@ -228,7 +239,12 @@ impl Tx for MemoryTx<'_> {
 
     fn put_node(&mut self, put: &Put<NodeRun>) -> Result<()> {
         let project = self.project_mut(&put.after.record.project_id)?;
-        let node = completed(put, || project.node(&put.after.record.id));
+        let mut node = completed(put, || project.node(&put.after.record.id));
+        if let Some(node) = new(put, &mut node) {
+            for name in [&mut node.node_type, &mut node.node_id, &mut node.node_key] {
+                project.repeated.share(name);
+            }
+        }
         if project.run(&node.workflow_run_id).is_none() {
             return Err(no_parent(&*node, "run"));
         }
@@ -242,7 +258,10 @@ impl Tx for MemoryTx<'_> {
 
     fn put_agent(&mut self, put: &Put<AgentRun>) -> Result<()> {
         let project = self.project_mut(&put.after.record.project_id)?;
-        let agent = completed(put, || project.agent(&put.after.record.node_run_id));
+        let mut agent = completed(put, || project.agent(&put.after.record.node_run_id));
+        if let Some(agent) = new(put, &mut agent) {
+            project.repeated.share(&mut agent.agent_id);
+        }
         if project.node(&agent.node_run_id).is_none() {
             return Err(no_parent(&*agent, "node run"));
         }
