@@ -179,7 +179,11 @@ fn check_same(ledger: &Ledger, queries: &[(&str, Query)], name: &str, by_hand: &
     let (_, query) = queries.iter().find(|(asked, _)| *asked == name).ok_or("the ledger is not asked this")?;
     match ledger.request(Request::Query(query.clone()))? {
         Answer::RunPage(page) if by_hand.starts_with(&page.rows) && by_hand.len() <= page.rows.len() + 1 => Ok(()),
-        _ => Err(format!("{name}: the page by hand is not that of the ledger").into()),
+        Answer::RunPage(page) => {
+            let first = |runs: &[Run]| runs.first().map_or(String::new(), |run| format!("{} of {}", run.id, run.started_at));
+            Err(format!("{name}: the page by hand begins with {}, the ledger's with {}", first(by_hand), first(&page.rows)).into())
+        }
+        _ => Err(format!("{name}: the ledger's answer is no page of runs").into()),
     }
 }
 
@@ -200,9 +204,12 @@ fn arms(runs: u64) -> [(&'static str, Arms, Time); 5] {
     ]
 }
 
-/// When the run in the middle started.
+/// When the run started with which the page behind the cursor begins: it is that of the page in the middle.
 fn middle(runs: u64) -> Time {
-    time((runs / 2) as i64 * 1_000_000)
+    const PAGE: u64 = 50;
+    // They are counted from 1.
+    let passed = runs / 2 + PAGE;
+    time((runs - passed) as i64 * 1_000_000)
 }
 
 fn add_by_hand<'a>(contest: &mut Contest<'a>, runs: u64, queries: &'a Queries) -> Result<()> {
