@@ -193,7 +193,7 @@ impl PostgresBackend {
         loop {
             tries += 1;
             let mut lent = self.pool.lend(deadline)?;
-            let tried = self.try_once(lent.session()?, &wanted, is_bulk, work);
+            let tried = self.try_once(lent.session()?, &wanted, tries, is_bulk, work);
             lent.is_clean = tried.as_ref().err().is_none_or(|(_, is_clean)| *is_clean);
             match tried {
                 Ok(()) => return Ok(()),
@@ -209,11 +209,18 @@ impl PostgresBackend {
     }
 
     /// Makes the transaction once. A fault comes with whether the connection is free of it.
-    fn try_once(&self, session: &Session, wanted: &Wanted, is_bulk: bool, work: &mut dyn Work) -> std::result::Result<(), (Fault, bool)> {
+    fn try_once(
+        &self,
+        session: &Session,
+        wanted: &Wanted,
+        tries: u32,
+        is_bulk: bool,
+        work: &mut dyn Work,
+    ) -> std::result::Result<(), (Fault, bool)> {
         let mut tx = PostgresTx::new(self.connector(), session, self.shard);
         let begun = match is_bulk {
             true => tx.begin_bulk(self.begin(), wanted),
-            false => tx.lock_and_load(self.begin(), wanted, self.uses_server_clock),
+            false => tx.lock_and_load(self.begin(), wanted, tries, self.uses_server_clock),
         };
         let done = begun.and_then(|()| {
             let worked = work.run(&mut tx);

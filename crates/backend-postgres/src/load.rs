@@ -128,6 +128,10 @@ fn read_places(rows: &[Row]) -> Outcome<Vec<(Time, Id)>> {
     places.ok_or_else(|| runledger_core::Error::corrupt("a place in an index can't be read").into())
 }
 
+/// How many times as far each try looks along a queue of agent runs, and how far at the most.
+const LOOK_FURTHER: usize = 8;
+const FURTHEST: usize = 1 << 20;
+
 /// What is asked for when the locks are taken.
 #[derive(Clone, Copy, Debug)]
 enum Part {
@@ -139,13 +143,14 @@ enum Part {
 }
 
 impl PostgresTx<'_> {
-    /// Takes the locks of a group of commands and loads its records. `begin` opens the transaction.
-    pub(crate) fn lock_and_load(&mut self, begin: Statement<'static>, wanted: &Wanted, with_time: bool) -> Outcome<()> {
+    /// Takes the locks of a group of commands and loads its records. `begin` opens the transaction; `tries` says which one
+    /// this is.
+    pub(crate) fn lock_and_load(&mut self, begin: Statement<'static>, wanted: &Wanted, tries: u32, with_time: bool) -> Outcome<()> {
         let mut statements = vec![begin, wanted.take_locks()];
         let (mut runs, mut agents) = (wanted.runs.clone(), wanted.agents.clone());
         let mut trees: Vec<Key> = wanted.trees.iter().cloned().collect();
         if wanted.must_look_first() {
-            self.look_first(statements, wanted, &mut runs, &mut agents, &mut trees)?;
+            self.look_first(statements, wanted, tries, &mut runs, &mut agents, &mut trees)?;
             statements = Vec::new();
         }
         let before = statements.len();
@@ -184,12 +189,16 @@ impl PostgresTx<'_> {
         &mut self,
         mut statements: Vec<Statement<'static>>,
         wanted: &Wanted,
+        tries: u32,
         runs: &mut BTreeMap<Key, bool>,
         agents: &mut BTreeMap<Key, bool>,
         trees: &mut Vec<Key>,
     ) -> Outcome<()> {
         let before = statements.len();
+        // As many as are claimed are enough, but that agent runs may be gone when it comes to the claim, with a run that the group
+        // cancels, deletes or purges. How many those are is known to nobody yet, so that each further try looks further.
         let [run_count, agent_count] = wanted.claim_counts;
+        let agent_count = agent_count.saturating_mul(LOOK_FURTHER.saturating_pow(tries - 1)).min(FURTHEST.max(agent_count));
         // Each purge may take what another one of the group would have found first.
         let ended_count = wanted.purges.iter().map(|(_, limit)| limit).sum();
         statements

@@ -172,6 +172,19 @@ impl SqliteBackend {
         self.told(answer())
     }
 
+    /// Has `ask` look at one state of the store for as long as it needs, for which it must not keep a connection from the
+    /// queries; unless the system has no file left for a further one.
+    fn read_at_length<T>(&self, ask: impl FnOnce(&Db<'_>) -> Outcome<T>) -> Outcome<T> {
+        let deadline = wait_at_most(self.timeout);
+        match self.make_reader() {
+            Err(fault) if fault.primary() == rusqlite::ffi::SQLITE_CANTOPEN => {
+                let mut lent = self.readers.lend(deadline, || self.make_reader())?;
+                in_one_state(&mut lent, ask)
+            }
+            made => in_one_state(&mut made?, ask),
+        }
+    }
+
     /// Has `use_it` work with the connection that writes, outside of a transaction.
     fn with_writer<T>(&self, use_it: impl FnOnce(&mut Session, &mut LogWatch) -> Outcome<T>) -> Result<T> {
         self.check_whole()?;
@@ -345,18 +358,12 @@ impl Backend for SqliteBackend {
 
     fn export(&self, sink: &mut dyn FnMut(ExportRecord) -> Result<()>) -> Result<()> {
         self.check_whole()?;
-        wait_at_most(self.timeout);
-        // It may take minutes, for which it must not keep a connection from the queries.
-        let exported = self.make_reader().and_then(|mut session| in_one_state(&mut session, |db| export::export(db, sink)));
-        self.told(exported)
+        self.told(self.read_at_length(|db| export::export(db, sink)))
     }
 
     fn backup(&self, file: &NewFile, on_progress: OnProgress<'_>) -> Result<bool> {
         self.check_whole()?;
-        wait_at_most(self.timeout);
-        let copied =
-            self.make_reader().and_then(|mut reader| in_one_state(&mut reader, |db| backup::backup(db.conn, file.path(), on_progress)));
-        match copied {
+        match self.read_at_length(|db| backup::backup(db.conn, file.path(), on_progress)) {
             Err(fault) if fault.code() == Code::Full => Err(file.located(Error::new(Code::Full, "the disk is full"))),
             copied => self.told(copied).map(|()| true),
         }
@@ -376,9 +383,7 @@ impl Backend for SqliteBackend {
 
     fn verify_with(&self, on_progress: OnProgress<'_>) -> Result<VerifyReport> {
         self.check_whole()?;
-        wait_at_most(self.timeout);
-        let report = self.make_reader().and_then(|mut session| in_one_state(&mut session, |db| verify::verify(db, on_progress)));
-        self.told(report)
+        self.told(self.read_at_length(|db| verify::verify(db, on_progress)))
     }
 
     fn compact(&self) -> Result<CompactReport> {

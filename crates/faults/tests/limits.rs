@@ -76,6 +76,8 @@ fn child() {
                 scope.spawn(|| assert_eq!(ledger.list_runs(ListRuns::new("p")).unwrap().total, Some(301), "{name}"));
             }
         });
+        assert!(ledger.verify_store(VerifyStore::new()).unwrap().problems.is_empty(), "{name}");
+        assert!(!ledger.snapshot().unwrap().as_bytes().is_empty(), "{name}");
         drop((stores, others));
         open(&directory.path().join("store-again"), &options).unwrap().close().unwrap();
         println!("{name}: 300 opens with 64 files");

@@ -90,6 +90,36 @@ pub(crate) fn a_purge_takes_the_whole_tree_of_a_run_that_its_batch_ends(cx: &Con
     assert_eq!(s.ok("store.verify", json!({}))["ok"], json!(true));
 }
 
+/// What is first in the queue when the batch begins is gone when the claim comes, with the run that it was under.
+pub(crate) fn a_claim_passes_over_agents_whose_runs_its_batch_takes_away(cx: &Context<'_>) {
+    let s = cx.open();
+    let claim = |token: &str| request("agents.claim", json!({"execution": ex(token, 60)}));
+    let cancel = |id: &str| request("runs.cancel", json!({"id": id}));
+    let finish = |id: &str| request("runs.finish", json!({"id": id, "executionToken": "tok-a", "finishedAt": t(5)}));
+    let delete = |id: &str| request("runs.delete", json!({"id": id}));
+    let purge = request("runs.purge", json!({"finishedBefore": t(10)}));
+    let with_agent = |id: &str| {
+        s.start_owned(id, "tok-a");
+        s.ok("nodes.start", json!({"id": id, "workflowRunId": id, "nodeType": "agent", "executionToken": "tok-a"}));
+        s.ok("agents.create", json!({"nodeRunId": id}));
+    };
+    with_agent("cancelled");
+    assert_eq!(batch(&s, vec![cancel("cancelled"), claim("g")])[1], Value::Null);
+    with_agent("deleted");
+    assert_eq!(batch(&s, vec![finish("deleted"), delete("deleted"), claim("g")])[2], Value::Null);
+    with_agent("purged");
+    assert_eq!(batch(&s, vec![finish("purged"), purge.clone(), claim("g")])[2], Value::Null);
+    with_agent("ended");
+    s.ok("runs.finish", json!({"id": "ended", "executionToken": "tok-a", "finishedAt": t(5)}));
+    assert_eq!(batch(&s, vec![purge, claim("g")])[1], Value::Null);
+    let many: Vec<String> = (0..30).map(|n| format!("r{n:02}")).collect();
+    many.iter().for_each(|id| with_agent(id));
+    let mut commands: Vec<Value> = many[..28].iter().map(|id| cancel(id)).collect();
+    commands.extend([claim("g1"), claim("g2"), claim("g3")]);
+    let results = batch(&s, commands);
+    assert_eq!((&results[28]["nodeRunId"], &results[29]["nodeRunId"], &results[30]), (&json!("r28"), &json!("r29"), &Value::Null));
+}
+
 pub(crate) fn a_refused_command_undoes_the_whole_batch(cx: &Context<'_>) {
     let s = cx.open();
     s.start_owned("r1", "tok-a");

@@ -156,6 +156,7 @@ case_list! { $
         two_claims_of_one_batch_get_two_runs,
         a_claim_is_whole_whatever_else_of_its_batch_names_what_is_claimed,
         a_purge_takes_the_whole_tree_of_a_run_that_its_batch_ends,
+        a_claim_passes_over_agents_whose_runs_its_batch_takes_away,
         a_refused_command_undoes_the_whole_batch,
         a_batch_undone_after_many_changes_leaves_nothing,
         each_refusal_has_its_own_details_and_its_index,
